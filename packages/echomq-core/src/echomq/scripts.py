@@ -11,16 +11,22 @@ reads the repository's ``lua/`` so that an edit is effective at once.
 Source: design.md section 6; ``lua/README.md``.
 """
 
+from __future__ import annotations
+
 import hashlib
 import re
 from functools import cache
 from importlib import resources
-from importlib.abc import Traversable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 
 from .errors import UsageError
+
+if TYPE_CHECKING:
+    # Runtime homes differ: gone from here in 3.14, absent elsewhere in 3.10.
+    from importlib.abc import Traversable
 
 __all__ = ["Script", "get_script", "load_scripts", "script_names"]
 
