@@ -1,0 +1,1 @@
+"""EchoMQ: a job queue that Python, Node.js and others share."""

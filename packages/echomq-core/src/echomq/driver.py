@@ -1,0 +1,214 @@
+"""What a driver must do, and what it is given.
+
+A driver is a plugin (:mod:`echomq.plugins`) that opens connections with one
+client library. The core tells it where the server is, in one of three forms: a
+URL, :class:`ConnectionOptions`, or a ready client of that library. It answers
+with a connection that sends calls, commands and batches and hides everything
+else: scripts the server does not know yet, broken links, the client's errors.
+
+Rules every connection keeps:
+
+* Replies reach ``decode`` raw: bytes, int, None, lists of these; never decoded text.
+* A script the server does not know (NOSCRIPT) is sent again with its text, inside.
+* A broken link is opened again with backoff and jitter. A request that was not
+  yet written waits for it. One that may have run is repeated only if it is
+  ``repeatable``; otherwise the caller gets :class:`~echomq.errors.ConnectionLost`
+  with ``may_have_run`` set.
+* Every request has a deadline. When it passes, the caller gets
+  :class:`~echomq.errors.ReplyTimeout`, or ``ConnectionLost`` if it was never written.
+* A cancelled caller never shifts the replies of others.
+* The client's errors become ours (:class:`~echomq.errors.DriverError`), raised from them.
+
+``Connection`` and ``AsyncConnection`` differ by ``await`` alone.
+
+Source: design.md section 4.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+import attrs
+
+from .call import Batch, Request
+
+__all__ = [
+    "AsyncConnection",
+    "Connection",
+    "ConnectionOptions",
+    "ConnectionSource",
+    "DriverPlugin",
+    "ServerInfo",
+    "TLSOptions",
+]
+
+T = TypeVar("T")
+
+
+@attrs.frozen(kw_only=True)
+class TLSOptions:
+    """How to speak TLS.
+
+    Attributes:
+        ca_file: PEM file of the authority to trust; None trusts the system's.
+        cert_file: PEM file of the client's certificate, if the server wants one.
+        key_file: PEM file of the client's key.
+        verify: False accepts any certificate. Only for tests.
+    """
+
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    verify: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class ConnectionOptions:
+    """Where a server is and how patiently to talk to it; URLs are parsed into this.
+
+    Attributes:
+        scheme: ``"redis"``, ``"valkey"``, ...; the driver is chosen by it.
+        host: Name or address; unused with a path.
+        port: TCP port; unused with a path.
+        path: Unix socket, or None for TCP.
+        db: Number of the database.
+        username: ACL user, or None for the default user.
+        password: Never shown in a repr or a message.
+        tls: Set for TLS.
+        protocol: RESP version, 2 or 3.
+        connect_timeout_ms: Longest wait for one attempt to connect.
+        deadline_ms: Longest wait for a reply, reconnects included.
+        reconnect_min_ms: First pause after a failed attempt; doubles with each.
+        reconnect_max_ms: Longest pause between attempts.
+        max_pending_bytes: Senders wait while more than this is not yet written.
+    """
+
+    scheme: str = "redis"
+    host: str = "127.0.0.1"
+    port: int = 6379
+    path: str | None = None
+    db: int = 0
+    username: str | None = None
+    password: str | None = attrs.field(default=None, repr=False)
+    tls: TLSOptions | None = None
+    protocol: int = 2
+    connect_timeout_ms: int = 5_000
+    deadline_ms: int = 10_000
+    reconnect_min_ms: int = 20
+    reconnect_max_ms: int = 2_000
+    max_pending_bytes: int = 16 * 1024 * 1024
+
+
+ConnectionSource: TypeAlias = Any
+"""A URL, :class:`ConnectionOptions`, or a ready client of redis-py or valkey-py."""
+
+
+@attrs.frozen(kw_only=True)
+class ServerInfo:
+    """What server this is.
+
+    Attributes:
+        name: ``"redis"``, ``"valkey"``, or what the server calls itself.
+        version: For example ``(7, 0, 15)``; Valkey's own version, not the Redis one it imitates.
+        maxmemory_policy: Eviction policy; anything but ``"noeviction"`` can lose jobs.
+    """
+
+    name: str
+    version: tuple[int, ...]
+    maxmemory_policy: str | None = None
+
+
+class Connection(Protocol):
+    """A blocking connection. Safe to share between threads."""
+
+    def send(self, request: Request[T], *, deadline_ms: int | None = None) -> T:
+        """Send one request and return its decoded reply.
+
+        Args:
+            request: A script call or command.
+            deadline_ms: Longest wait for the reply, in place of the connection's own.
+
+        Raises:
+            ScriptError: The script declined.
+            ConnectionLost: No link; see ``may_have_run``.
+            ServerRefused: The server answered with an error.
+        """
+        ...
+
+    def send_batch(self, batch: Batch, *, deadline_ms: int | None = None) -> list[Any]:
+        """Send several requests in one write and return their outcomes, in order.
+
+        Raises:
+            ConnectionLost: The link broke before all replies came.
+            ServerRefused: An atomic batch was refused as a whole; nothing ran.
+        """
+        ...
+
+    def server(self) -> ServerInfo:
+        """Ask the server who it is; asked once, then remembered."""
+        ...
+
+    def dedicated(self, *, name: str | None = None) -> "Connection":
+        """Return a new connection to the same server, for blocking commands.
+
+        Args:
+            name: Shown for it by CLIENT LIST, set again after each reconnect.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the link; requests still open fail with ``ConnectionLost``. Twice does no harm."""
+        ...
+
+
+class AsyncConnection(Protocol):
+    """A connection for asyncio; many tasks share it. The same contract as :class:`Connection`.
+
+    Opened on the first send, in the loop that sends. A ready client given by
+    the user is never closed; connections made from its settings are.
+    """
+
+    async def send(self, request: Request[T], *, deadline_ms: int | None = None) -> T:
+        """See :meth:`Connection.send`."""
+        ...
+
+    async def send_batch(self, batch: Batch, *, deadline_ms: int | None = None) -> list[Any]:
+        """See :meth:`Connection.send_batch`."""
+        ...
+
+    async def server(self) -> ServerInfo:
+        """See :meth:`Connection.server`."""
+        ...
+
+    def dedicated(self, *, name: str | None = None) -> "AsyncConnection":
+        """See :meth:`Connection.dedicated`."""
+        ...
+
+    def blocking_twin(self) -> Connection:
+        """Return a new blocking connection to the same server, for a thread of its own."""
+        ...
+
+    async def close(self) -> None:
+        """See :meth:`Connection.close`."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class DriverPlugin:
+    """What a driver tells the core about itself.
+
+    Attributes:
+        name: ``"redis"``; what users write as ``driver="redis"``.
+        schemes: URL schemes this driver is the first choice for.
+        also: Schemes it serves when the first choice is not installed.
+        owns: Tells whether an object is a ready client of this driver's library;
+            must not import the library to find out.
+        connect: Opens a blocking connection from :class:`ConnectionOptions` or a ready client.
+        connect_async: The same for asyncio; does not touch a loop or a socket yet.
+    """
+
+    name: str
+    schemes: frozenset[str]
+    also: frozenset[str] = frozenset()
+    owns: Callable[[object], bool]
+    connect: Callable[[ConnectionSource], Connection]
+    connect_async: Callable[[ConnectionSource], AsyncConnection]

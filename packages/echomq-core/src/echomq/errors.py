@@ -1,0 +1,308 @@
+"""Every error EchoMQ raises, in one tree.
+
+The type says whose turn it is: :class:`UsageError` is the caller's and is raised
+before anything is sent, :class:`ScriptError` is the server's answer about one
+job, :class:`DriverError` is the link's or the server's, :class:`ProtocolError`
+is data outside the contract, :class:`PluginError` an extension's. What job code
+raises to steer its own job is a :class:`JobSignal`; see :mod:`echomq.signals`.
+
+Source: protocol spec 01 section 12 (reply codes).
+"""
+
+from typing import ClassVar
+
+__all__ = [
+    "SCRIPT_ERRORS",
+    "ConnectionLost",
+    "DriverError",
+    "DriverMissing",
+    "EchoMQError",
+    "InvalidOption",
+    "JobBelongsToScheduler",
+    "JobHasFailedChildren",
+    "JobHasPendingChildren",
+    "JobLocked",
+    "JobNotFound",
+    "JobNotInState",
+    "JobSignal",
+    "LockMismatch",
+    "LockMissing",
+    "NotEncodable",
+    "ParentConflict",
+    "ParentNotFound",
+    "PluginError",
+    "ProtocolError",
+    "QueueHasActiveJobs",
+    "QueueNotPaused",
+    "ReplyTimeout",
+    "SchedulerCollision",
+    "SchedulerSlotsBusy",
+    "ScriptError",
+    "ServerNotReady",
+    "ServerRefused",
+    "UnknownOption",
+    "UsageError",
+    "script_error",
+]
+
+
+class EchoMQError(Exception):
+    """Root of all errors of this library."""
+
+
+class UsageError(EchoMQError):
+    """The caller asked for something impossible; nothing was sent."""
+
+
+class InvalidOption(UsageError, ValueError):
+    """A value is outside what the field allows.
+
+    Attributes:
+        field: Name of the option as the caller spells it, ``"backoff.jitter"``.
+    """
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+
+
+class UnknownOption(UsageError, TypeError):
+    """An option of that name does not exist.
+
+    Attributes:
+        field: The unknown name.
+        nearest: The existing name that looks most like it, or None.
+    """
+
+    def __init__(self, field: str, nearest: str | None) -> None:
+        hint = f"; did you mean {nearest!r}?" if nearest else ""
+        super().__init__(f"unknown option {field!r}{hint}")
+        self.field = field
+        self.nearest = nearest
+
+
+class NotEncodable(UsageError, ValueError):
+    """Data or a result is not strict JSON.
+
+    Attributes:
+        path: Where in the value the culprit is, ``"$.items[3].price"``.
+    """
+
+    def __init__(self, subject: str, path: str, problem: str) -> None:
+        super().__init__(f"{subject} is not JSON at {path}: {problem}")
+        self.path = path
+
+
+class DriverMissing(UsageError):
+    """No installed driver serves the connection; the message says what to install."""
+
+
+class ProtocolError(EchoMQError):
+    """Data or a reply lies outside the wire contract."""
+
+
+class ScriptError(EchoMQError):
+    """A script declined, and said why with a code; it wrote nothing.
+
+    Attributes:
+        code: The negative reply, or None where the refusal has no code.
+        script: Name of the script, ``"moveToFinished"``.
+        job_id: Job (or scheduler) the call was about, or None.
+    """
+
+    code: ClassVar[int | None] = None
+    what: ClassVar[str] = "the script {script} refused job {job_id}"
+    advice: ClassVar[str] = ""
+
+    def __init__(self, script: str, job_id: str | None = None) -> None:
+        message = self.what.format(script=script, job_id=job_id)
+        super().__init__(f"{message} ({script}). {self.advice}".rstrip())
+        self.script = script
+        self.job_id = job_id
+
+
+class JobNotFound(ScriptError):
+    """The job's hash does not exist (reply -1)."""
+
+    code = -1
+    what = "job {job_id} does not exist"
+    advice = "It was removed, by hand or by retention, or the id is wrong."
+
+
+class LockMissing(ScriptError):
+    """The job has no lock (reply -2)."""
+
+    code = -2
+    what = "job {job_id} has no lock"
+    advice = "The lock ran out or was released: the job may already run elsewhere."
+
+
+class JobNotInState(ScriptError):
+    """The job is not in the state the call needs (reply -3)."""
+
+    code = -3
+    what = "job {job_id} is not in the state this call needs"
+    advice = "Read its state; it was moved by somebody else."
+
+
+class JobHasPendingChildren(ScriptError):
+    """The job cannot complete while children are pending (reply -4)."""
+
+    code = -4
+    what = "job {job_id} has children that are not finished"
+    advice = "Wait for them, or remove the unprocessed ones."
+
+
+class ParentNotFound(ScriptError):
+    """The parent's hash does not exist (reply -5)."""
+
+    code = -5
+    what = "the parent of job {job_id} does not exist"
+    advice = "Add the parent first; it may have been removed."
+
+
+class LockMismatch(ScriptError):
+    """The job is locked with another token (reply -6)."""
+
+    code = -6
+    what = "job {job_id} is locked by another worker"
+    advice = "The lock ran out here and the job was given to somebody else."
+
+
+class ParentConflict(ScriptError):
+    """The existing job already has another parent that lives (reply -7)."""
+
+    code = -7
+    what = "job {job_id} already belongs to another parent"
+    advice = "Use another job id, or remove its present parent."
+
+
+class JobBelongsToScheduler(ScriptError):
+    """The current job of a scheduler cannot be removed (reply -8)."""
+
+    code = -8
+    what = "job {job_id} is the current job of a job scheduler"
+    advice = "Remove the scheduler instead."
+
+
+class JobHasFailedChildren(ScriptError):
+    """The job cannot complete: a child with fail_parent_on_failure failed (reply -9)."""
+
+    code = -9
+    what = "job {job_id} has at least one failed child"
+    advice = "Retry the child first, or let the parent fail."
+
+
+class SchedulerCollision(ScriptError):
+    """The next job of a cron scheduler exists already (reply -10)."""
+
+    code = -10
+    what = "the next job of scheduler {job_id} exists already"
+    advice = "Wait until it ran, or remove it."
+
+
+class SchedulerSlotsBusy(ScriptError):
+    """33 consecutive slots of an interval scheduler are taken (reply -11)."""
+
+    code = -11
+    what = "the next slots of scheduler {job_id} are all taken"
+    advice = "Remove finished jobs of the scheduler, or choose a longer interval."
+
+
+class JobLocked(ScriptError):
+    """The job, or one of its children, is being processed and cannot be removed (reply 0)."""
+
+    what = "job {job_id}, or a child of it, is locked by a worker"
+    advice = "Wait until it ended."
+
+
+class QueueNotPaused(ScriptError):
+    """Only a paused queue can be obliterated."""
+
+    what = "the queue is not paused"
+    advice = "Pause it first."
+
+
+class QueueHasActiveJobs(ScriptError):
+    """A queue with active jobs is only obliterated by force."""
+
+    what = "the queue has active jobs"
+    advice = "Wait for them, or use force."
+
+
+SCRIPT_ERRORS: dict[int, type[ScriptError]] = {
+    error.code: error
+    for error in (
+        JobNotFound,
+        LockMissing,
+        JobNotInState,
+        JobHasPendingChildren,
+        ParentNotFound,
+        LockMismatch,
+        ParentConflict,
+        JobBelongsToScheduler,
+        JobHasFailedChildren,
+        SchedulerCollision,
+        SchedulerSlotsBusy,
+    )
+    if error.code is not None
+}
+"""Reply code -> class, the one table of the contract's codes."""
+
+
+def script_error(code: int, script: str, job_id: str | None = None) -> EchoMQError:
+    """Return the error a negative reply stands for.
+
+    A code outside the contract becomes a :class:`ProtocolError` that shows it.
+    """
+    if code in SCRIPT_ERRORS:
+        return SCRIPT_ERRORS[code](script, job_id)
+    return ProtocolError(f"{script} replied {code} for job {job_id}, which the contract does not know")
+
+
+class DriverError(EchoMQError):
+    """The link or the server failed; raised from the client's own error."""
+
+
+class ConnectionLost(DriverError):
+    """The server cannot be reached, or the link broke.
+
+    Attributes:
+        may_have_run: True if the request had been written when the link broke,
+            so that the server may have carried it out. False: it certainly has not.
+    """
+
+    def __init__(self, message: str, *, may_have_run: bool = False) -> None:
+        super().__init__(message)
+        self.may_have_run = may_have_run
+
+
+class ReplyTimeout(ConnectionLost):
+    """No reply within the deadline; whether the request ran is unknown."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, may_have_run=True)
+
+
+class ServerRefused(DriverError):
+    """The server answered with an error.
+
+    Attributes:
+        prefix: First word of the answer: ``"NOPERM"``, ``"OOM"``, ``"WRONGTYPE"``, ``"ERR"``.
+    """
+
+    def __init__(self, message: str, *, prefix: str = "ERR") -> None:
+        super().__init__(message)
+        self.prefix = prefix
+
+
+class ServerNotReady(ServerRefused):
+    """The server cannot serve just now (LOADING, BUSY, READONLY, MASTERDOWN, ...): wait and try again."""
+
+
+class PluginError(EchoMQError):
+    """An extension misbehaved; the message names it."""
+
+
+class JobSignal(EchoMQError):
+    """What job code raises to steer its own job instead of failing; see :mod:`echomq.signals`."""

@@ -1,0 +1,148 @@
+"""Every key of a queue, by name.
+
+A queue is a prefix and a name; all its keys are ``<prefix>:<name>:<suffix>``.
+The suffix is a family name (``wait``) or a job id, and both share one name
+space: job ids equal to a family name are refused.
+
+Source: protocol spec 01 sections 1 and 2.
+"""
+
+import attrs
+
+from .errors import InvalidOption
+
+__all__ = ["DEFAULT_PREFIX", "FAMILY_NAMES", "Keys"]
+
+DEFAULT_PREFIX = "bull"
+
+FAMILY_NAMES = frozenset(
+    "wait active paused prioritized delayed waiting-children completed failed stalled stalled-check "
+    "limiter meta id pc marker events repeat priority delay".split()
+)
+"""Suffixes that name a key of the queue itself, and so cannot be job ids."""
+
+
+def _valid_queue(_: object, __: object, value: object) -> None:
+    if not isinstance(value, str) or not value:
+        raise InvalidOption("queue", f"a queue name is text that is not empty, not {value!r}")
+    if ":" in value:
+        raise InvalidOption("queue", f"a queue name holds no colon, but {value!r} does; use the prefix for name spaces")
+
+
+def _valid_prefix(_: object, __: object, value: object) -> None:
+    if not isinstance(value, str) or not value:
+        raise InvalidOption("prefix", f"a prefix is text that is not empty, not {value!r}")
+
+
+@attrs.frozen
+class Keys:
+    """Names of all keys of one queue.
+
+    Attributes:
+        queue: Name of the queue; not empty, no colon.
+        prefix: Name space in front of it; may hold colons or a hash tag, ``"{bull}"``.
+
+    Raises:
+        InvalidOption: A name breaks these rules.
+
+    Source: protocol spec 01 section 2.
+    """
+
+    queue: str = attrs.field(validator=_valid_queue)
+    prefix: str = attrs.field(default=DEFAULT_PREFIX, validator=_valid_prefix)
+    qualified_name: str = attrs.field(init=False, eq=False, repr=False)
+    base: str = attrs.field(init=False, eq=False, repr=False)
+    wait: str = attrs.field(init=False, eq=False, repr=False)
+    active: str = attrs.field(init=False, eq=False, repr=False)
+    paused: str = attrs.field(init=False, eq=False, repr=False)
+    prioritized: str = attrs.field(init=False, eq=False, repr=False)
+    delayed: str = attrs.field(init=False, eq=False, repr=False)
+    waiting_children: str = attrs.field(init=False, eq=False, repr=False)
+    completed: str = attrs.field(init=False, eq=False, repr=False)
+    failed: str = attrs.field(init=False, eq=False, repr=False)
+    stalled: str = attrs.field(init=False, eq=False, repr=False)
+    stalled_check: str = attrs.field(init=False, eq=False, repr=False)
+    limiter: str = attrs.field(init=False, eq=False, repr=False)
+    meta: str = attrs.field(init=False, eq=False, repr=False)
+    id_counter: str = attrs.field(init=False, eq=False, repr=False)
+    priority_counter: str = attrs.field(init=False, eq=False, repr=False)
+    marker: str = attrs.field(init=False, eq=False, repr=False)
+    events: str = attrs.field(init=False, eq=False, repr=False)
+    repeat: str = attrs.field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Spell the names once, since hot calls read them for every job."""
+        qualified = f"{self.prefix}:{self.queue}"
+        object.__setattr__(self, "qualified_name", qualified)
+        object.__setattr__(self, "base", qualified + ":")
+        for field, suffix in _SUFFIXES.items():
+            object.__setattr__(self, field, f"{qualified}:{suffix}")
+
+    def job(self, job_id: str) -> str:
+        """Key of a job's hash."""
+        return self.base + job_id
+
+    def lock(self, job_id: str) -> str:
+        """Key of a job's lock."""
+        return f"{self.base}{job_id}:lock"
+
+    def logs(self, job_id: str) -> str:
+        """Key of a job's log rows."""
+        return f"{self.base}{job_id}:logs"
+
+    def dependencies(self, job_id: str) -> str:
+        """Key of the set of a parent's unfinished children."""
+        return f"{self.base}{job_id}:dependencies"
+
+    def processed(self, job_id: str) -> str:
+        """Key of the results of a parent's completed children."""
+        return f"{self.base}{job_id}:processed"
+
+    def failed_children(self, job_id: str) -> str:
+        """Key of the failures of a parent's ignored children."""
+        return f"{self.base}{job_id}:failed"
+
+    def unsuccessful(self, job_id: str) -> str:
+        """Key of the set of children whose failure fails the parent."""
+        return f"{self.base}{job_id}:unsuccessful"
+
+    def deduplication(self, deduplication_id: str) -> str:
+        """Key that holds the id of the job that owns a deduplication id."""
+        return f"{self.base}de:{deduplication_id}"
+
+    def deduplication_next(self, deduplication_id: str) -> str:
+        """Key of the job to create when the active owner of a deduplication id ends."""
+        return f"{self.base}dn:{deduplication_id}"
+
+    def scheduler(self, scheduler_id: str) -> str:
+        """Key of a job scheduler's record."""
+        return f"{self.base}repeat:{scheduler_id}"
+
+    def metrics(self, kind: str) -> str:
+        """Key of the counters of ``"completed"`` or ``"failed"`` jobs."""
+        return f"{self.base}metrics:{kind}"
+
+    def metrics_data(self, kind: str) -> str:
+        """Key of the points per minute of ``"completed"`` or ``"failed"`` jobs."""
+        return f"{self.base}metrics:{kind}:data"
+
+
+_SUFFIXES = {
+    "wait": "wait",
+    "active": "active",
+    "paused": "paused",
+    "prioritized": "prioritized",
+    "delayed": "delayed",
+    "waiting_children": "waiting-children",
+    "completed": "completed",
+    "failed": "failed",
+    "stalled": "stalled",
+    "stalled_check": "stalled-check",
+    "limiter": "limiter",
+    "meta": "meta",
+    "id_counter": "id",
+    "priority_counter": "pc",
+    "marker": "marker",
+    "events": "events",
+    "repeat": "repeat",
+}

@@ -1,0 +1,59 @@
+"""Durations and moments as users give them, in the milliseconds of the wire.
+
+A duration is a whole number of milliseconds or a ``timedelta``. A moment is an
+aware ``datetime`` or milliseconds since the Unix epoch; a naive ``datetime`` is
+refused, since it names a different moment on each machine.
+
+Source: design.md section 2.
+"""
+
+from datetime import datetime, timedelta, timezone
+
+from .errors import InvalidOption
+
+__all__ = ["Duration", "Moment", "duration_ms", "moment_ms", "to_datetime"]
+
+Duration = int | timedelta
+Moment = int | datetime
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def duration_ms(field: str, value: object, *, minimum: int = 0) -> int:
+    """Return a duration in whole milliseconds.
+
+    Raises:
+        InvalidOption: Not an int or ``timedelta``, or below the minimum; names the field.
+    """
+    if isinstance(value, timedelta):
+        value = value // _MILLISECOND
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidOption(field, f"expected milliseconds as int, or a timedelta, not {value!r}")
+    if value < minimum:
+        raise InvalidOption(field, f"must be at least {minimum} ms, not {value}")
+    return value
+
+
+def moment_ms(field: str, value: object) -> int:
+    """Return a moment in milliseconds since the Unix epoch.
+
+    Raises:
+        InvalidOption: Not an int or aware ``datetime``, or before the epoch; names the field.
+    """
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise InvalidOption(
+                field, f"{value.isoformat()} has no time zone; pass an aware datetime, such as datetime.now(timezone.utc)"
+            )
+        value = (value - _EPOCH) // _MILLISECOND
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidOption(field, f"expected an aware datetime, or milliseconds since the epoch as int, not {value!r}")
+    if value < 0:
+        raise InvalidOption(field, f"must not lie before 1970, but is {value} ms")
+    return value
+
+
+def to_datetime(value_ms: int | float | None) -> datetime | None:
+    """Return milliseconds since the epoch as an aware UTC ``datetime``; None stays None."""
+    return None if value_ms is None else _EPOCH + timedelta(milliseconds=value_ms)

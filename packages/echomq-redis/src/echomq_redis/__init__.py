@@ -1,0 +1,1 @@
+"""EchoMQ on Redis: the driver on redis-py."""

@@ -1,0 +1,1 @@
+"""EchoMQ on Valkey: the driver on valkey-py."""
