@@ -9,10 +9,12 @@ raises to steer its own job is a :class:`JobSignal`; see :mod:`echomq.signals`.
 Source: protocol spec 01 section 12 (reply codes).
 """
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 __all__ = [
     "SCRIPT_ERRORS",
+    "BulkAddFailed",
     "ConnectionLost",
     "DriverError",
     "DriverMissing",
@@ -228,6 +230,19 @@ class QueueHasActiveJobs(ScriptError):
 
     what = "the queue has active jobs"
     advice = "Wait for them, or use force."
+
+
+class BulkAddFailed(EchoMQError):
+    """The server declined some jobs of a bulk add; the others were added.
+
+    Attributes:
+        outcomes: For each job, in order, the job as added or the error that kept it out.
+    """
+
+    def __init__(self, outcomes: Sequence[Any]) -> None:
+        errors = [outcome for outcome in outcomes if isinstance(outcome, EchoMQError)]
+        super().__init__(f"{len(errors)} of {len(outcomes)} jobs were not added; the first because: {errors[0]}")
+        self.outcomes = outcomes
 
 
 SCRIPT_ERRORS: dict[int, type[ScriptError]] = {
