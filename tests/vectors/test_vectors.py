@@ -1,0 +1,62 @@
+"""Every recorded call of the real system gives the same reply and the same keyspace with our scripts.
+
+``ECHOMQ_VECTORS`` names another folder of vectors; without it the copy in
+``recorded/`` is used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from echomq.scripts import get_script, script_names
+
+from vectors.compare import keyspace_differences, plain_reply, reply_differences
+from vectors.deviations import AS_RECORDED, DEVIATIONS
+from vectors.keyspace import RawClient, dump, load
+
+FOLDER = Path(os.environ.get("ECHOMQ_VECTORS") or Path(__file__).parent / "recorded")
+FILES = sorted(FOLDER.rglob("*.json"))
+
+
+def _argument(argument: Any) -> bytes | str:
+    return bytes.fromhex(argument["hex"]) if isinstance(argument, dict) else str(argument)
+
+
+def _expected(vector: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    deviation = DEVIATIONS.get(vector["name"])
+    if deviation is None:
+        return vector["reply"], vector["after"]
+    reply = vector["reply"] if deviation.reply is AS_RECORDED else deviation.reply
+    after = {**vector["after"], **deviation.after}
+    return reply, {key: entry for key, entry in after.items() if entry is not None}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(FOLDER).with_suffix("").as_posix())
+def test_recorded_call(path: Path, raw_client: RawClient) -> None:
+    """A recorded call gives the recorded reply and leaves the recorded keyspace."""
+    vector = json.loads(path.read_text("utf-8"))
+    name = vector["script"].split("-")[0]
+    if name not in script_names():
+        pytest.skip(f"{vector['script']} is not written yet")
+    script = get_script(name)
+    load(raw_client, vector["state"])
+
+    raw = raw_client.run(script.text, vector["keys"], map(_argument, vector["argv"]))
+
+    reply, after = _expected(vector)
+    unordered = vector.get("unordered", [])
+    differences = reply_differences(reply, plain_reply(raw), unordered)
+    differences += keyspace_differences(after, dump(raw_client), unordered)
+    assert not differences, "\n".join([*differences, *([str(raw)] if isinstance(raw, Exception) else [])])
+    assert script.file_name == f"{vector['script']}.lua"
+
+
+def test_deviations_are_known() -> None:
+    """Every declared deviation names a vector of the committed folder."""
+    recorded = {path.stem for path in (Path(__file__).parent / "recorded").rglob("*.json")}
+
+    assert recorded >= DEVIATIONS.keys()
