@@ -1,0 +1,8 @@
+-- getJobScheduler-1 · one scheduler's record and its current slot
+-- KEYS[1] repeat  zset  <prefix>:<queue>:repeat; <repeat>:<id> is the record
+-- ARGV[1] id      text  of the scheduler
+-- Reply   [[field, value, ...], slot in ms as text]; empty if there is no such scheduler
+-- Spec    protocol 02 section 4.3                     Frozen  manifest.toml
+local slot = redis.call('ZSCORE', KEYS[1], ARGV[1])
+if not slot then return {} end
+return { redis.call('HGETALL', KEYS[1] .. ':' .. ARGV[1]), slot }

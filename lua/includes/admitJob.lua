@@ -1,0 +1,33 @@
+-- admitJob · gives a new job its id, unless the add ends here
+-- args        table   ARGV[1] of the add scripts, decoded and checked
+-- opts        table   job options, decoded and checked
+-- optsJson    text    JSON of opts
+-- data        text    JSON
+-- parentJson  text    or nil
+-- counter     string  <prefix>:<queue>:id; counts every add, also those that end here
+-- completed   zset    <prefix>:<queue>:completed
+-- delayed     zset    <prefix>:<queue>:delayed; nil where delayed owners are let be
+-- events      stream  <prefix>:<queue>:events
+-- limit       MAXLEN of the event log
+-- Returns     id, key of the job to store; or nil, nil, reply of the script
+-- Spec        protocol 02 section 2, steps 2, 4 and 5
+--@include attachParent
+--@include deduplicate
+local function admitJob(args, opts, optsJson, data, parentJson, counter, completed, delayed, events, limit)
+  local number, id = redis.call('INCR', counter), args[2]
+  local jobKey
+  if id == '' then
+    id = number .. ''
+    jobKey = args[1] .. id
+  else
+    jobKey = args[1] .. id
+    if redis.call('EXISTS', jobKey) == 1 then
+      return nil, nil, attachParent(args, jobKey, id, parentJson, completed, events, limit)
+    end
+  end
+  if opts.de and opts.de.id then
+    local owner = deduplicate(args, opts, optsJson, data, id, parentJson, delayed, events, limit)
+    if owner then return nil, nil, owner end
+  end
+  return id, jobKey
+end

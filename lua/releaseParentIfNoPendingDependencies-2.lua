@@ -1,0 +1,17 @@
+-- releaseParentIfNoPendingDependencies-2 · ends the insert of a flow for one of its parents
+-- KEYS[1] parent        hash  <prefix>:<queue>:<id>
+-- KEYS[2] dependencies  set   <prefix>:<queue>:<id>:dependencies
+-- ARGV[1] queue         text  qualified name of the parent's queue, no trailing colon
+-- ARGV[2] id            text  of the parent
+-- ARGV[3] now           ms
+-- Reply   nil, whatever happened
+-- Event   on the parent's queue: delayed {jobId, delay = ms when due}
+--         or waiting {jobId, prev = waiting-children}
+-- Spec    protocol 02 section 3                       Frozen  manifest.toml
+local parent = KEYS[1]
+
+--@include releaseIdleParent
+
+-- A child that could not be attached is not among the dependencies, so they tell nothing.
+if redis.call('HDEL', parent, 'flowAttachmentFailed') == 1 then return end
+releaseIdleParent(ARGV[1], KEYS[2], parent, ARGV[2], ARGV[3])
