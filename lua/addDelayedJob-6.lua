@@ -20,9 +20,9 @@ local args, data, opts = cmsgpack.unpack(ARGV[1]), ARGV[2], cmsgpack.unpack(ARGV
 
 --@include checkJob
 --@include maxEvents
---@include admitJob
 --@include storeJob
 --@include delayJob
+--@include admitJob
 
 checkJob(args, opts)
 local optsJson = cjson.encode(opts)

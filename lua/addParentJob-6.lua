@@ -20,8 +20,8 @@ local args, data, opts = cmsgpack.unpack(ARGV[1]), ARGV[2], cmsgpack.unpack(ARGV
 
 --@include checkJob
 --@include maxEvents
---@include admitJob
 --@include storeJob
+--@include admitJob
 
 checkJob(args, opts)
 local optsJson = cjson.encode(opts)

@@ -23,9 +23,9 @@ local args, data, opts = cmsgpack.unpack(ARGV[1]), ARGV[2], cmsgpack.unpack(ARGV
 
 --@include checkJob
 --@include queueState
---@include admitJob
 --@include storeJob
 --@include pushWait
+--@include admitJob
 
 checkJob(args, opts)
 local optsJson = cjson.encode(opts)

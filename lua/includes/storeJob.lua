@@ -12,22 +12,11 @@
 -- Event       added {jobId, name}, untrimmed
 -- Spec        protocol 02 S2
 local function storeJob(jobKey, id, name, data, optsJson, opts, timestamp, parentKey, parentJson, rjk, events)
-  local fields = {
-    'name', name, 'data', data, 'opts', optsJson, 'timestamp', timestamp,
-    'delay', opts.delay or '0', 'priority', opts.priority or '0',
-  }
-  local count = 12
-  if parentKey then
-    fields[13], fields[14], fields[15], fields[16] = 'parentKey', parentKey, 'parent', parentJson
-    count = 16
-  end
-  if rjk then
-    fields[count + 1], fields[count + 2] = 'rjk', rjk
-    count = count + 2
-  end
-  if opts.de and opts.de.id then
-    fields[count + 1], fields[count + 2] = 'deid', opts.de.id
-  end
-  redis.call('HSET', jobKey, unpack(fields))
-  redis.call('XADD', events, '*', 'event', 'added', 'jobId', id, 'name', name)
+  local call, de = redis.call, opts.de
+  call('HSET', jobKey, 'name', name, 'data', data, 'opts', optsJson, 'timestamp', timestamp,
+    'delay', opts.delay or '0', 'priority', opts.priority or '0')
+  if parentKey then call('HSET', jobKey, 'parentKey', parentKey, 'parent', parentJson) end
+  if rjk then call('HSET', jobKey, 'rjk', rjk) end
+  if de and de.id then call('HSET', jobKey, 'deid', de.id) end
+  call('XADD', events, '*', 'event', 'added', 'jobId', id, 'name', name)
 end
