@@ -1,0 +1,75 @@
+"""Fixtures all tests share: real servers, fresh prefixes, and the list of what could not run."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from support.not_run import MISSING, in_ci
+from support.servers import Server, Servers
+
+SERVER_NAMES = os.environ.get("ECHOMQ_TEST_SERVERS", "redis,valkey").split(",")
+"""Servers that the ``server`` fixture goes through."""
+
+
+@pytest.fixture(scope="session")
+def shared_servers() -> Iterator[dict[str, Server]]:
+    """Servers that tests share, filled as they are asked for."""
+    started: dict[str, Server] = {}
+    yield started
+    for server in started.values():
+        server.close()
+
+
+def _fresh(name: str, shared: dict[str, Server]) -> Server:
+    if name not in shared:
+        shared[name] = Servers().shared(name)
+    shared[name].heal()
+    return shared[name]
+
+
+@pytest.fixture
+def redis_server(shared_servers: dict[str, Server]) -> Server:
+    """A running, empty Redis."""
+    return _fresh("redis", shared_servers)
+
+
+@pytest.fixture
+def valkey_server(shared_servers: dict[str, Server]) -> Server:
+    """A running, empty Valkey."""
+    return _fresh("valkey", shared_servers)
+
+
+@pytest.fixture(params=SERVER_NAMES)
+def server(request: pytest.FixtureRequest, shared_servers: dict[str, Server]) -> Server:
+    """A running, empty server of each kind in turn."""
+    return _fresh(request.param, shared_servers)
+
+
+@pytest.fixture
+def servers() -> Iterator[Servers]:
+    """Starts servers of the test's own: ``servers.start("valkey", aof=True)``; ends them after the test."""
+    with contextlib.closing(Servers()) as started:
+        yield started
+
+
+@pytest.fixture
+def prefix() -> str:
+    """A prefix of keys that no other test uses."""
+    return f"t{uuid4().hex[:10]}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List what this machine could not run."""
+    if MISSING:
+        terminalreporter.section("Not run here")
+        for part, reason in MISSING.items():
+            terminalreporter.write_line(f"Not run here: {part} ({reason})")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run in CI that could not run everything."""
+    if MISSING and in_ci() and session.exitstatus == 0:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

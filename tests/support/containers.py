@@ -1,0 +1,93 @@
+"""Servers in containers, through testcontainers, where a container engine answers.
+
+The engine is asked once a run. ``ECHOMQ_TEST_CONTAINERS=0`` leaves it out.
+"""
+
+import functools
+import os
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from support.server_files import KINDS
+from support.servers import Engine, free_port, wait_until_ready
+
+__all__ = ["ContainerServer", "engine_answers", "start_container"]
+
+IMAGES = {"redis": "redis:7", "valkey": "valkey/valkey:9"}
+DEFAULT_SOCKET = Path("/var/run/docker.sock")
+
+
+@functools.cache
+def engine_answers() -> bool:
+    """Tell whether containers can be run here."""
+    if os.environ.get("ECHOMQ_TEST_CONTAINERS") == "0":
+        return False
+    if not os.environ.get("DOCKER_HOST") and not DEFAULT_SOCKET.exists():
+        return False
+    try:
+        import docker
+
+        client = docker.from_env(timeout=5)
+        try:
+            return bool(client.ping())
+        finally:
+            client.close()
+    except Exception:  # noqa: BLE001 - whatever is wrong with the engine, there is none to use
+        return False
+
+
+@attrs.define(kw_only=True)
+class ContainerServer:
+    """A server in a container, published on one port of this machine."""
+
+    container: Any
+    host: str
+    port: int
+
+    def start(self) -> None:
+        """See :meth:`Engine.start`."""
+        self.container.get_wrapped_container().start()
+        wait_until_ready(self.host, self.port)
+
+    def stop(self) -> None:
+        """See :meth:`Engine.stop`."""
+        self.container.get_wrapped_container().stop(timeout=10)
+
+    def kill(self) -> None:
+        """See :meth:`Engine.kill`."""
+        self.container.get_wrapped_container().kill()
+
+    def pause(self) -> None:
+        """See :meth:`Engine.pause`."""
+        self.container.get_wrapped_container().pause()
+
+    def resume(self) -> None:
+        """See :meth:`Engine.resume`."""
+        self.container.get_wrapped_container().unpause()
+
+    def close(self) -> None:
+        """See :meth:`Engine.close`."""
+        self.container.stop()
+
+
+def start_container(name: str) -> Engine | None:
+    """Start a server in a container, or return None where no engine answers or the image is not to be had.
+
+    Args:
+        name: ``"redis"`` or ``"valkey"``; other names have no image here.
+    """
+    image = os.environ.get(f"ECHOMQ_TEST_{name.upper()}_IMAGE") or IMAGES.get(name)
+    if image is None or not engine_answers():
+        return None
+    from testcontainers.community.redis import RedisContainer
+    from testcontainers.community.valkey import ValkeyContainer
+
+    kind = {"redis": RedisContainer, "valkey": ValkeyContainer}[KINDS[name].family]
+    # A fixed port, since a container that is started again would get another one.
+    container = kind(image).with_bind_ports(6379, free_port())
+    container.start()
+    host, port = container.get_container_host_ip(), int(container.get_exposed_port(6379))
+    wait_until_ready(host, port)
+    return ContainerServer(container=container, host=host, port=port)

@@ -1,0 +1,33 @@
+"""What this machine could not run, told at the end of the run.
+
+On a laptop a missing part skips its tests; with ``CI=true`` it fails them. Both
+ways it is listed under "Not run here" when pytest closes.
+"""
+
+import os
+from typing import NoReturn
+
+import pytest
+
+__all__ = ["MISSING", "in_ci", "missing"]
+
+MISSING: dict[str, str] = {}
+"""Part that could not run -> why, in the order in which it was noticed."""
+
+
+def in_ci() -> bool:
+    """Tell whether a missing part must fail the run."""
+    return os.environ.get("CI", "").lower() in {"1", "true", "yes"}
+
+
+def missing(part: str, reason: str) -> NoReturn:
+    """Skip the test that needs a part this machine lacks, or fail it in CI.
+
+    Args:
+        part: What is missing, as listed at the end: ``"Valkey"``.
+        reason: Why, and how to get it.
+    """
+    MISSING.setdefault(part, reason)
+    if in_ci():
+        pytest.fail(f"{part} is required with CI=true: {reason}", pytrace=False)
+    pytest.skip(f"{part}: {reason}")
