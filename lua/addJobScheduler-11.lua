@@ -1,0 +1,108 @@
+-- addJobScheduler-11 · makes or changes a scheduler, and its next job
+-- KEYS[1]  repeat       zset    <prefix>:<queue>:repeat; <repeat>:<id> is the record
+-- KEYS[2]  delayed      zset    <prefix>:<queue>:delayed
+-- KEYS[3]  wait         list    <prefix>:<queue>:wait
+-- KEYS[4]  paused       list    <prefix>:<queue>:paused, filled by old clients only
+-- KEYS[5]  meta         hash    <prefix>:<queue>:meta
+-- KEYS[6]  prioritized  zset    <prefix>:<queue>:prioritized
+-- KEYS[7]  marker       zset    <prefix>:<queue>:marker
+-- KEYS[8]  id           string  <prefix>:<queue>:id, counter
+-- KEYS[9]  events       stream  <prefix>:<queue>:events
+-- KEYS[10] pc           string  <prefix>:<queue>:pc, counter
+-- KEYS[11] active       list    <prefix>:<queue>:active
+-- ARGV[1]  slot         text    next slot in ms for a pattern; "" with every
+-- ARGV[2]  scheduler    msgpack map: name, startDate, endDate, tz, pattern, every, limit, offset
+-- ARGV[3]  id           text    of the scheduler
+-- ARGV[4]  data         text    JSON, template
+-- ARGV[5]  template     msgpack map of job options
+-- ARGV[6]  opts         msgpack map of the first job's options; delay and jobId are set here
+-- ARGV[7]  now          ms
+-- ARGV[8]  prefix       text    <prefix>:<queue>:
+-- ARGV[9]  producer     text    unused
+-- Reply    [job id, delay in ms]
+--          -10          the pattern's next job exists
+--          -11          33 slots in a row are taken
+-- Events   added {jobId, name}, then delayed {jobId, delay = ms when due} or waiting {jobId}
+-- Spec     protocol 02 section 4.1                    Frozen  manifest.toml
+local schedulers, meta, schedulerId, prefix = KEYS[1], KEYS[5], ARGV[3], ARGV[8]
+local wanted, opts = cmsgpack.unpack(ARGV[2]), cmsgpack.unpack(ARGV[6])
+local templateJson = cjson.encode(cmsgpack.unpack(ARGV[5]))
+local now, every = tonumber(ARGV[7]), tonumber(wanted.every)
+local offset = tonumber(wanted.offset or opts['repeat'] and opts['repeat'].offset) or 0
+
+--@include checkScheduled
+--@include maxEvents
+--@include nextSlot
+--@include deleteJob
+--@include enqueueJob
+
+checkScheduled(opts, now, every, ARGV[1])
+if type(wanted.name) ~= 'string' then error('nothing scheduled, nothing written: name is not text', 0) end
+
+local recordKey = schedulers .. ':' .. schedulerId
+local jobOf = 'repeat:' .. schedulerId .. ':'
+local limit = maxEvents(meta)
+local previous = redis.call('ZSCORE', schedulers, schedulerId)
+local record = redis.call('HMGET', recordKey, 'every', 'ic', 'offset')
+local isChanged = previous and every ~= tonumber(record[1])
+
+local slot, newOffset = ARGV[1], offset
+if every then
+  slot, newOffset = nextSlot(not isChanged and previous, every, now, offset, wanted.startDate)
+end
+
+-- The job already planned makes room, unless a worker has it.
+local function replacePlanned()
+  local id = jobOf .. previous
+  local jobKey = prefix .. id
+  if redis.call('EXISTS', jobKey) == 0 then return false end
+  if redis.call('ZREM', KEYS[2], id) == 0 and redis.call('ZREM', KEYS[6], id) == 0 then
+    local list = redis.call('HEXISTS', meta, 'paused') == 1 and KEYS[4] or KEYS[3]
+    if redis.call('LREM', list, 1, id) == 0 then return false end
+  end
+  local relations = redis.call('HMGET', jobKey, 'parentKey', 'deid')
+  deleteJob(prefix, id, relations[1], relations[2])
+  return true
+end
+local isReplaced = previous and replacePlanned()
+if not isReplaced then
+  wanted.offset = newOffset
+elseif every and not isChanged then
+  slot = previous
+end
+
+local function isTaken()
+  return redis.call('EXISTS', prefix .. jobOf .. slot) == 1
+end
+if every then
+  local tries = 0
+  while isTaken() do
+    if tries == 32 then return -11 end
+    slot, tries = slot + every, tries + 1
+  end
+elseif not isReplaced and isTaken() then
+  return -10
+end
+
+local fields = { 'name', wanted.name, 'ic', record[2] or '1' }
+local function field(name, value)
+  if value then
+    fields[#fields + 1] = name
+    fields[#fields + 1] = value
+  end
+end
+for _, name in ipairs({ 'tz', 'limit', 'pattern', 'startDate', 'endDate', 'every' }) do
+  field(name, wanted[name])
+end
+field('offset', wanted.offset or record[3])
+field('opts', templateJson ~= '{}' and templateJson)
+field('data', ARGV[4] ~= '{}' and ARGV[4])
+redis.call('ZADD', schedulers, slot, schedulerId)
+redis.call('DEL', recordKey)
+redis.call('HSET', recordKey, unpack(fields))
+
+local id, delay = jobOf .. slot, math.max(0, slot - now)
+opts.delay, opts.jobId = delay, id
+redis.call('INCR', KEYS[8])
+enqueueJob(prefix, id, wanted.name, ARGV[4], cjson.encode(opts), opts, ARGV[7], nil, nil, schedulerId, limit)
+return { id, delay }
