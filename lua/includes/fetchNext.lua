@@ -1,0 +1,54 @@
+-- fetchNext · promotes what is due, then takes the next job
+-- prefix, now, opts, limiter, events, marker   as in takeJob
+-- set           table   paused, concurrency, max, duration of the queue's meta
+-- isFinish      true    called by a script that ends a job: another rule for legacy markers
+-- wait, active  list    prioritized, delayed  zset    pc  string
+-- Returns  {{field, value, ..}, id, 0, 0}  a job
+--          {0, 0, ttl, 0}        rate limited for ttl ms
+--          {0, 0, 0, timestamp}  none ready, the first delayed one is due then
+--          {0, 0, 0, 0}          paused or at the concurrency limit
+--          nil                   none at all
+--          an error reply        max without duration: refused before a job moves
+-- Spec     protocol 03 S12, 3.1
+--@include promoteDelayed
+--@include rateLimitTtl
+--@include takeJob
+local function fetchNext(prefix, now, opts, set, isFinish, wait, active, prioritized, events, limiter, delayed, pc, marker)
+  local limits = opts.limiter or {}
+  local isClosed = set[1] or set[2] and redis.call('LLEN', active) >= tonumber(set[2])
+  -- The queue's max wins, the worker's duration wins.
+  local max = tonumber(set[3] or limits.max)
+  local duration = tonumber(limits.duration or set[4])
+  promoteDelayed(prefix, tonumber(now), isClosed, delayed, wait, prioritized, pc, marker, events)
+  local ttl = max and rateLimitTtl(limiter, max) or 0
+  if ttl > 0 then return {0, 0, ttl, 0} end
+  if isClosed then return {0, 0, 0, 0} end
+  if duration then
+    duration = math.floor(math.abs(duration))
+  elseif max and redis.call('EXISTS', limiter) == 0 and redis.call('EXISTS', wait, prioritized) > 0 then
+    return redis.error_reply('ERR a rate limit has max but no duration')
+  end
+  -- An id without a job is dropped; a queue full of them must not block the server.
+  for attempt = 1, 1000 do
+    local id = wait and redis.call('RPOPLPUSH', wait, active)
+    if not id then
+      id = redis.call('ZPOPMIN', prioritized)[1]
+      if not id then
+        redis.call('DEL', pc)
+        break
+      end
+      redis.call('LPUSH', active, id)
+    end
+    local taken = takeJob(prefix, id, now, opts, max, duration, limiter, events, marker)
+    if taken then return taken end
+    redis.call('LPOP', active)
+    if attempt == 1000 then redis.call('ZADD', marker, '0', '0') end
+    -- Old versions left 0:0 for a prioritized job and 0:<ms> for a delayed one.
+    if isFinish and string.sub(id, 1, 2) == '0:' then
+      if id ~= '0:0' then break end
+      wait = nil
+    end
+  end
+  local score = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
+  if score then return {0, 0, 0, score / 4096} end
+end

@@ -1,0 +1,33 @@
+-- moveToActive-11 · promotes what is due, then hands the next job to a worker
+-- KEYS[1]  wait         list    <prefix>:<queue>:wait
+-- KEYS[2]  active       list    :active
+-- KEYS[3]  prioritized  zset    :prioritized
+-- KEYS[4]  events       stream  :events
+-- KEYS[5]  stalled      set     :stalled; unused
+-- KEYS[6]  limiter      string  :limiter, starts in the current window
+-- KEYS[7]  delayed      zset    :delayed
+-- KEYS[8]  paused       list    :paused; unused
+-- KEYS[9]  meta         hash    :meta; paused, concurrency, max, duration
+-- KEYS[10] pc           string  :pc
+-- KEYS[11] marker       zset    :marker
+-- ARGV[1]  prefix  text     <prefix>:<queue>:, job keys are made with it
+-- ARGV[2]  now     ms
+-- ARGV[3]  opts    msgpack  token, lockDuration, limiter {max, duration}, name
+-- Reply    {{field, value, ..}, id, 0, 0}  a job, locked
+--          {0, 0, ttl, 0}        rate limited for ttl ms
+--          {0, 0, 0, timestamp}  none ready, the first delayed one is due then
+--          {0, 0, 0, 0}          none at all, paused, or at the concurrency limit
+-- Event    waiting {jobId, prev = delayed}; active {jobId, prev = waiting}
+-- Spec     protocol 03 3.1                      Frozen  manifest.toml
+--@include fetchNext
+--@include takeFault
+local prefix, now, opts = ARGV[1], ARGV[2], cmsgpack.unpack(ARGV[3])
+if type(opts) ~= 'table' or not tonumber(now) then
+  return redis.error_reply('ERR moveToActive needs a timestamp and a map of options')
+end
+local fault = takeFault(opts)
+if fault then return fault end
+
+local set = redis.call('HMGET', KEYS[9], 'paused', 'concurrency', 'max', 'duration')
+return fetchNext(prefix, now, opts, set, false, KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[6], KEYS[7], KEYS[10], KEYS[11])
+  or {0, 0, 0, 0}
