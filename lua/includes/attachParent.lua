@@ -10,7 +10,7 @@
 -- Spec        protocol 02 S11
 --@include releaseIdleParent
 local function attachParent(args, jobKey, id, parentJson, completed, events, limit)
-  local parentKey, defer = args[5], args[10]
+  local parentKey, parent, defer = args[5], args[7], args[10]
   if parentKey then
     local old = redis.call('HGET', jobKey, 'parentKey')
     if old and old ~= parentKey and redis.call('EXISTS', old) == 1 then
@@ -18,20 +18,18 @@ local function attachParent(args, jobKey, id, parentJson, completed, events, lim
       if defer then redis.call('HSET', parentKey, 'flowAttachmentFailed', '1') end
       return -7
     end
-    if old ~= parentKey then
-      if redis.call('ZSCORE', completed, id) then
-        local value = redis.call('HGET', jobKey, 'returnvalue')
-        if not value then error('completed job ' .. jobKey .. ' has no returnvalue', 0) end
-        redis.call('HSET', parentKey .. ':processed', jobKey, value)
-        if not defer then
-          local parent = args[7]
-          releaseIdleParent(parent.queueKey, args[6], parentKey, parent.id, args[4])
-        end
-      elseif args[6] then
-        redis.call('SADD', args[6], jobKey)
+    if redis.call('ZSCORE', completed, id) then
+      local value = redis.call('HGET', jobKey, 'returnvalue')
+      if not value then error('completed job ' .. jobKey .. ' has no returnvalue', 0) end
+      if not (defer or parent) then error('no parent map for ' .. jobKey, 0) end
+      redis.call('HSET', parentKey .. ':processed', jobKey, value)
+      if not defer then
+        releaseIdleParent(parent.queueKey, parentKey .. ':dependencies', parentKey, parent.id, args[4])
       end
-      redis.call('HSET', jobKey, 'parentKey', parentKey, 'parent', parentJson)
+    elseif args[6] then
+      redis.call('SADD', args[6], jobKey)
     end
+    redis.call('HSET', jobKey, 'parentKey', parentKey, 'parent', parentJson)
   end
   redis.call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'duplicated', 'jobId', id)
   return id
