@@ -1,0 +1,190 @@
+"""A Node process with BullMQ that a test talks to: queues, workers and events of another implementation.
+
+BullMQ is installed by npm into the checkout's cache, as locked in
+``tests/interop/node``, and only ever run. The process is ended with the test.
+"""
+
+import asyncio
+import contextlib
+import functools
+import json
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from support.not_run import missing
+from support.server_files import CACHE, CHECKOUT
+from support.servers import Server
+
+__all__ = ["NodeObject", "NodePeer", "PeerError", "node_folder", "node_peer"]
+
+SOURCES = CHECKOUT / "tests" / "interop" / "node"
+LINE_LIMIT_BYTES = 64 * 1024 * 1024
+ANSWER_WITHIN_S = 60.0
+
+Happened = dict[str, Any]
+"""What an object emitted: ``{"from", "event", "args"}``."""
+
+
+class PeerError(Exception):
+    """The other side raised an error; this is its message."""
+
+
+@functools.cache
+def node_folder() -> Path:
+    """Return a folder with the Node programs and BullMQ installed, or skip where Node is missing."""
+    if not (shutil.which("node") and shutil.which("npm")):
+        missing("Node", "no node and npm on PATH")
+    folder = CACHE / "node"
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = (SOURCES / "package-lock.json").read_bytes()
+    installed = folder / "installed-lock.json"
+    if not installed.exists() or installed.read_bytes() != wanted:
+        _install(folder)
+        installed.write_bytes(wanted)
+    for program in SOURCES.glob("*.mjs"):
+        shutil.copy(program, folder)
+    return folder
+
+
+def _install(folder: Path) -> None:
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(SOURCES / name, folder)
+    npm = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+    try:
+        done = subprocess.run(npm, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    except subprocess.TimeoutExpired:
+        missing("Node", "npm did not install BullMQ within 300 s")
+    if done.returncode:
+        missing("Node", f"npm could not install BullMQ: {(done.stderr.strip() or 'no reason given').splitlines()[-1]}")
+
+
+@attrs.define
+class NodePeer:
+    """One Node process.
+
+    Attributes:
+        happened: Everything its objects emitted so far, in order.
+    """
+
+    _process: asyncio.subprocess.Process
+    happened: list[Happened] = attrs.field(factory=list)
+    _answers: dict[int, "asyncio.Future[Any]"] = attrs.field(factory=dict)
+    _changed: asyncio.Condition = attrs.field(factory=asyncio.Condition)
+    _count: int = 0
+
+    async def open(self, kind: str, *args: Any) -> "NodeObject":
+        """Make a ``Queue``, ``Worker``, ``QueueEvents`` or ``FlowProducer``; a name and options as in Node."""
+        handle = f"{kind}{self._count}"
+        await self.ask({"open": kind, "as": handle, "args": args})
+        return NodeObject(peer=self, handle=handle)
+
+    async def ask(self, request: dict[str, Any]) -> Any:
+        """Send one request and return its answer.
+
+        Raises:
+            PeerError: The other side raised.
+        """
+        assert self._process.stdin is not None
+        self._count += 1
+        answer = self._answers[self._count] = asyncio.get_running_loop().create_future()
+        self._process.stdin.write(json.dumps({**request, "id": self._count}).encode() + b"\n")
+        await self._process.stdin.drain()
+        return await asyncio.wait_for(answer, ANSWER_WITHIN_S)
+
+    async def until(self, found: Callable[[list[Happened]], Any], within_s: float = ANSWER_WITHIN_S) -> Any:
+        """Wait until a look at everything that happened gives a true value, and return that.
+
+        Raises:
+            AssertionError: It did not within the time; the message shows what did happen.
+        """
+
+        async def wait() -> Any:
+            async with self._changed:
+                await self._changed.wait_for(lambda: found(self.happened))
+                return found(self.happened)
+
+        try:
+            return await asyncio.wait_for(wait(), within_s)
+        except asyncio.TimeoutError:
+            raise AssertionError(f"not seen within {within_s} s; last seen: {self.happened[-20:]}") from None
+
+    async def listen(self) -> None:
+        """Hand out answers and note what happened, until the process ends."""
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            message = json.loads(line)
+            if "id" in message:
+                self._resolve(message)
+                continue
+            async with self._changed:
+                self.happened.append(message)
+                self._changed.notify_all()
+        for answer in self._answers.values():
+            answer.set_exception(PeerError("the Node process ended"))
+
+    def _resolve(self, message: dict[str, Any]) -> None:
+        answer = self._answers.pop(message["id"])
+        if answer.done():
+            return
+        if "error" in message:
+            answer.set_exception(PeerError(message["error"]))
+        else:
+            answer.set_result(message["value"])
+
+
+@attrs.frozen(kw_only=True)
+class NodeObject:
+    """An object in the Node process."""
+
+    peer: NodePeer
+    handle: str
+
+    async def call(self, method: str, *args: Any) -> Any:
+        """Call a method by its Node name; the value as plain JSON."""
+        return await self.peer.ask({"on": self.handle, "call": method, "args": args})
+
+    async def of_job(self, job_id: str, method: str, *args: Any) -> Any:
+        """Call a method of a job of this queue."""
+        given = [{"object": item.handle} if isinstance(item, NodeObject) else item for item in args]
+        return await self.peer.ask({"on": self.handle, "job": job_id, "call": method, "args": given})
+
+    def emitted(self, event: str) -> list[list[Any]]:
+        """Return the arguments of each event of this name so far."""
+        return [seen["args"] for seen in self.peer.happened if seen["from"] == self.handle and seen["event"] == event]
+
+    async def until_emitted(self, event: str, count: int = 1, within_s: float = ANSWER_WITHIN_S) -> list[list[Any]]:
+        """Wait until an event was emitted so often, and return the arguments of each time."""
+        await self.peer.until(lambda _: len(self.emitted(event)) >= count, within_s)
+        return self.emitted(event)
+
+
+@contextlib.asynccontextmanager
+async def node_peer(server: Server, prefix: str) -> AsyncIterator[NodePeer]:
+    """Run a Node process beside a server for the length of an ``async with`` block.
+
+    Args:
+        server: Where its queues are.
+        prefix: Prefix of their keys.
+    """
+    folder = await asyncio.to_thread(node_folder)
+    process = await asyncio.create_subprocess_exec(
+        *["node", "peer.mjs", server.host, str(server.port), prefix],
+        cwd=folder,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=LINE_LIMIT_BYTES,
+    )
+    peer = NodePeer(process)
+    listening = asyncio.create_task(peer.listen())
+    try:
+        yield peer
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        await listening
