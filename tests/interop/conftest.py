@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from support.node import NodePeer, node_peer
+from support.peer import NodePeer, node_peer
 from support.servers import Server
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 
-from support.node import NodePeer
+from support.peer import NodePeer
 from support.servers import Server
 
 
