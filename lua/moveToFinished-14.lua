@@ -35,7 +35,7 @@
 --@include leaveActive
 --@include fieldList
 --@include takeFault
---@include splitKey
+--@include parentPlace
 --@include finishDeduplication
 --@include childFailed
 --@include dropDependency
@@ -50,18 +50,17 @@ local isCompleted, isFetching, prefix = ARGV[5] == 'completed', ARGV[6] == '1', 
 local opts, fields = cmsgpack.unpack(ARGV[8]), fieldList(ARGV[9])
 
 -- 1. Refuse what could not be carried out to the end.
+local function isWhole(number) return type(number) == 'number' and number % 1 == 0 end
 local keep = type(opts) == 'table' and opts.keepJobs
 if type(keep) ~= 'table' or type(opts.token) ~= 'string' or not tonumber(now) then
   return redis.error_reply('ERR moveToFinished needs a timestamp and the options token and keepJobs')
 end
 local metricsSize, attempts = tonumber(opts.maxMetricsSize), tonumber(opts.attempts)
-if not metricsSize and opts.maxMetricsSize ~= '' then
-  return redis.error_reply('ERR the option maxMetricsSize must be a number or an empty text')
+if opts.maxMetricsSize ~= '' and not isWhole(metricsSize) then
+  return redis.error_reply('ERR the option maxMetricsSize must be a whole number or an empty text')
 end
-for _, name in ipairs({'count', 'age', 'limit'}) do
-  if keep[name] ~= nil and type(keep[name]) ~= 'number' then
-    return redis.error_reply('ERR keepJobs.' .. name .. ' must be a number')
-  end
+if type(keep.age or 0) ~= 'number' or not isWhole(keep.count or 0) or not isWhole(keep.limit or 0) then
+  return redis.error_reply('ERR keepJobs takes numbers, whole ones for count and limit')
 end
 if not isCompleted and not attempts then
   return redis.error_reply('ERR a failed job needs the option attempts')
@@ -92,6 +91,9 @@ local limit = queue[5]
 if not limit then
   limit = '10000'
   redis.call('HSET', meta, 'opts.maxLenEvents', limit)
+elseif limit == '0' then
+  -- Trimmed with the event that is being added, that one would be lost to all.
+  limit = '1'
 end
 if dedupId then finishDeduplication(prefix, id, dedupId, now, limit) end
 if not isCompleted then
@@ -101,15 +103,9 @@ elseif parentKey then
   if redis.call('SREM', dependencies, job) == 1 and redis.call('EXISTS', parentKey) == 1 then
     redis.call('HSET', parentKey .. ':processed', job, value)
     if redis.call('EXISTS', dependencies) == 0 then
-      local queueKey, parentId
-      if parent then
-        queueKey, parentId = parent.queueKey, parent.id
-      else
-        queueKey, parentId = splitKey(parentKey)
-        queueKey = string.sub(queueKey, 1, -2)
-      end
-      if redis.call('ZREM', queueKey .. ':waiting-children', parentId) == 1 then
-        releaseParent(queueKey, parentKey, parentId, now)
+      local parentPrefix, parentId = parentPlace(job, parentKey)
+      if redis.call('ZREM', parentPrefix .. 'waiting-children', parentId) == 1 then
+        releaseParent(string.sub(parentPrefix, 1, -2), parentKey, parentId, now)
       end
     end
   end
@@ -118,8 +114,8 @@ end
 -- 4. The job itself. The event log is trimmed with the event all finishes have.
 local made = (set[2] or 0) + 1
 if keep.count == 0 then
-  removeJobKeys(job)
   if parentKey then dropDependency(job, parentKey) end
+  removeJobKeys(job)
 else
   local count = #fields
   fields[count + 1], fields[count + 2], fields[count + 3] = property, value, 'finishedOn'

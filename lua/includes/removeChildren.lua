@@ -10,6 +10,7 @@
 --@include freeDedup
 --@include maxEvents
 --@include removeJobKeys
+--@include splitKey
 local function removeChildren(jobKey, isDeep, skipFinished, skipLocked)
   local function leaveState(prefix, id)
     for _, state in ipairs({'completed', 'waiting-children', 'delayed', 'failed', 'prioritized'}) do

@@ -1,8 +1,8 @@
--- splitKey · base key and id of a job of which only the key is known
+-- splitKey · base key and id of a child of which only the key is known
 -- key      text  <prefix>:<queue>:<id>; all three may hold colons
--- Returns  base key with its trailing colon, id
--- Why      no stored text says where the id begins, but every queue has a meta key. Without
---          any, the id is what follows the last colon
+-- Returns  base key with its trailing colon; id
+-- Why      nothing stored tells where the id begins, but a queue has a meta key. Where none is
+--          found the id is what follows the last colon
 -- Spec     protocol 03 S22, 6.1; 01 section 1
 local function splitKey(key)
   local cut = string.find(key, ':[^:]*$')

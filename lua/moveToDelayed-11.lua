@@ -1,0 +1,70 @@
+-- moveToDelayed-11 · an active job waits for a while; the next one may be taken
+-- KEYS[1]  marker       zset    <prefix>:<queue>:marker
+-- KEYS[2]  active       list    :active
+-- KEYS[3]  prioritized  zset    :prioritized
+-- KEYS[4]  delayed      zset    :delayed
+-- KEYS[5]  job          hash    :<id>
+-- KEYS[6]  events       stream  :events
+-- KEYS[7]  meta         hash    :meta
+-- KEYS[8]  stalled      set     :stalled
+-- KEYS[9]  wait         list    :wait
+-- KEYS[10] limiter      string  :limiter
+-- KEYS[11] pc           string  :pc
+-- ARGV[1]  prefix  text     <prefix>:<queue>:
+-- ARGV[2]  now     ms
+-- ARGV[3]  id
+-- ARGV[4]  token   text
+-- ARGV[5]  delay   ms       stored as given; 0 and below mean due at once
+-- ARGV[6]  skip    text     0: this counts as an attempt
+-- ARGV[7]  fields  msgpack  array name, value .. for the job; optional
+-- ARGV[8]  fetch   text     1: take the next job as well
+-- ARGV[9]  opts    msgpack  options of the fetch: token, lockDuration, limiter, name
+-- Reply    0 done, or {{field, value, ..}, id, 0, 0}, the next job
+--         -1 job hash absent   -2 no lock   -3 not active   -6 another token holds the lock
+-- Event    delayed {jobId, delay = ms when due}, trimmed; those of the fetch
+-- Spec     protocol 03 3.4                      Frozen  manifest.toml
+--@include delayedScore
+--@include delayMarker
+--@include fetchNext
+--@include fieldList
+--@include leaveActive
+--@include maxEvents
+--@include takeFault
+local marker, active, delayed, job, events, meta = KEYS[1], KEYS[2], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local prefix, now, id, delay = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[5])
+local fields = fieldList(ARGV[7])
+if not now or not delay then
+  return redis.error_reply('ERR moveToDelayed needs a timestamp and a delay')
+end
+if not fields then
+  return redis.error_reply('ERR the field list must be an array of names and values')
+end
+local opts
+if ARGV[8] == '1' then
+  opts = cmsgpack.unpack(ARGV[9])
+  if type(opts) ~= 'table' then return redis.error_reply('ERR a fetch needs a map of options') end
+  local fault = takeFault(opts)
+  if fault then return fault end
+end
+
+local set = redis.call('HMGET', job, 'name', 'atm')
+if not set[1] and redis.call('EXISTS', job) == 0 then return -1 end
+local left = leaveActive(active, KEYS[8], job .. ':lock', id, ARGV[4])
+if left ~= 0 then return left end
+
+local count = #fields
+fields[count + 1], fields[count + 2] = 'delay', ARGV[5]
+if ARGV[6] == '0' then fields[count + 3], fields[count + 4] = 'atm', (set[2] or 0) + 1 end
+redis.call('HSET', job, unpack(fields))
+local score, due = delayedScore(delayed, now, delay)
+redis.call('ZADD', delayed, score, id)
+redis.call('XADD', events, 'MAXLEN', '~', maxEvents(meta), '*', 'event', 'delayed', 'jobId', id, 'delay', due)
+
+if opts then
+  local queue = redis.call('HMGET', meta, 'paused', 'concurrency', 'max', 'duration')
+  local taken = fetchNext(prefix, ARGV[2], opts, queue, true, KEYS[9], active, KEYS[3], events, KEYS[10], delayed, KEYS[11], marker)
+  -- Anything but a job is dropped: the caller's next take tells it again.
+  if taken and taken[2] ~= 0 and not taken.err then return taken end
+end
+delayMarker(marker, delayed)
+return 0

@@ -1,0 +1,34 @@
+-- moveToWaitingChildren-7 · an active parent waits for its children
+-- KEYS[1]  active            list    <prefix>:<queue>:active
+-- KEYS[2]  waiting-children  zset    :waiting-children
+-- KEYS[3]  job               hash    :<id>
+-- KEYS[4]  dependencies      set     :<id>:dependencies
+-- KEYS[5]  unsuccessful      zset    :<id>:unsuccessful
+-- KEYS[6]  stalled           set     :stalled
+-- KEYS[7]  events            stream  :events
+-- ARGV[1]  token  text
+-- ARGV[2]  child  text  key of the child to wait for; empty for any
+-- ARGV[3]  now    ms
+-- ARGV[4]  id
+-- ARGV[5]  prefix text  unused
+-- Reply    0 moved   1 nothing to wait for, still active   -1 job hash absent   -2 no lock
+--         -3 not active   -6 another token holds the lock   -9 a child has failed
+-- Event    waiting-children {jobId, prev = active}, untrimmed
+-- Spec     protocol 03 3.5                      Frozen  manifest.toml
+--@include leaveActive
+local job, dependencies, child, now, id = KEYS[3], KEYS[4], ARGV[2], ARGV[3], ARGV[4]
+if not tonumber(now) then return redis.error_reply('ERR moveToWaitingChildren needs a timestamp') end
+if redis.call('EXISTS', job) == 0 then return -1 end
+if redis.call('EXISTS', KEYS[5]) == 1 then return -9 end
+local pending
+if child == '' then
+  pending = redis.call('EXISTS', dependencies)
+else
+  pending = redis.call('SISMEMBER', dependencies, child)
+end
+if pending == 0 then return 1 end
+local left = leaveActive(KEYS[1], KEYS[6], job .. ':lock', id, ARGV[1])
+if left ~= 0 then return left end
+redis.call('ZADD', KEYS[2], now, id)
+redis.call('XADD', KEYS[7], '*', 'event', 'waiting-children', 'jobId', id, 'prev', 'active')
+return 0

@@ -1,0 +1,56 @@
+-- retryJob-11 · a failed attempt goes back to wait at once
+-- KEYS[1]  active       list    <prefix>:<queue>:active
+-- KEYS[2]  wait         list    :wait
+-- KEYS[3]  paused       list    :paused; unused
+-- KEYS[4]  job          hash    :<id>
+-- KEYS[5]  meta         hash    :meta
+-- KEYS[6]  events       stream  :events
+-- KEYS[7]  delayed      zset    :delayed
+-- KEYS[8]  prioritized  zset    :prioritized
+-- KEYS[9]  pc           string  :pc
+-- KEYS[10] marker       zset    :marker
+-- KEYS[11] stalled      set     :stalled
+-- ARGV[1]  prefix  text     <prefix>:<queue>:
+-- ARGV[2]  now     ms
+-- ARGV[3]  push    text     LPUSH: behind all others. RPUSH: next to run
+-- ARGV[4]  id
+-- ARGV[5]  token   text
+-- ARGV[6]  fields  msgpack  array name, value .. for the job; optional
+-- Reply    0 done   -1 job hash absent   -2 no lock   -3 not active   -6 another token holds the lock
+-- Event    waiting {jobId, prev = delayed}, also when refused; waiting {jobId, prev = active}, trimmed
+-- Spec     protocol 03 3.3                      Frozen  manifest.toml
+--@include fieldList
+--@include leaveActive
+--@include promoteDelayed
+--@include pushWait
+--@include queueState
+local active, wait, job, events = KEYS[1], KEYS[2], KEYS[4], KEYS[6]
+local prioritized, pc, marker = KEYS[8], KEYS[9], KEYS[10]
+local prefix, now, push, id = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local fields = fieldList(ARGV[6])
+if not now or push ~= 'LPUSH' and push ~= 'RPUSH' then
+  return redis.error_reply('ERR retryJob needs a timestamp and LPUSH or RPUSH')
+end
+if not fields then
+  return redis.error_reply('ERR the field list must be an array of names and values')
+end
+
+local set = redis.call('HMGET', job, 'name', 'priority', 'atm')
+if not set[1] and redis.call('EXISTS', job) == 0 then return -1 end
+local left = leaveActive(active, KEYS[11], job .. ':lock', id, ARGV[5])
+-- One look at the queue serves both pushes: where the slot just freed opens it, this job sets the marker.
+local limit, isClosed = queueState(KEYS[5], active)
+promoteDelayed(prefix, now, isClosed, KEYS[7], wait, prioritized, pc, marker, events)
+if left ~= 0 then return left end
+
+local count = #fields
+fields[count + 1], fields[count + 2] = 'atm', (set[3] or 0) + 1
+redis.call('HSET', job, unpack(fields))
+local priority = tonumber(set[2]) or 0
+if priority == 0 then
+  pushWait(push, wait, marker, id, isClosed)
+else
+  pushPrioritized(prioritized, marker, pc, id, priority, isClosed)
+end
+redis.call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', id, 'prev', 'active')
+return 0
