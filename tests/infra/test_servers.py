@@ -5,6 +5,7 @@ import contextlib
 import pytest
 import redis
 
+from support.containers import ContainerServer, engine_answers
 from support.servers import Server, Servers, ping
 
 
@@ -61,3 +62,23 @@ def test_server_listens_on_a_unix_socket(servers: Servers) -> None:
 
     with contextlib.closing(redis.Redis(unix_socket_path=str(server.socket_path))) as client:
         assert client.ping()
+
+
+def test_container_engine_is_used_where_it_answers(server: Server) -> None:
+    """Tests share servers in containers where an engine answers."""
+    if not engine_answers():
+        pytest.skip("no container engine answers: nox -s containers brings one")
+
+    assert isinstance(server.engine, ContainerServer)
+
+
+def test_shared_server_is_healed(server: Server, shared_servers: dict[str, Server]) -> None:
+    """A server that a test crashed and filled is running and empty for the next test."""
+    with contextlib.closing(server.client()) as client:
+        client.set("left", "1")
+    server.kill()
+
+    shared_servers[server.name].heal()
+
+    with contextlib.closing(server.client()) as client:
+        assert not client.dbsize()

