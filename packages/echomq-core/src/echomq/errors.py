@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 __all__ = [
     "SCRIPT_ERRORS",
     "BulkAddFailed",
+    "ConnectionClosed",
     "ConnectionLost",
     "DriverError",
     "DriverMissing",
@@ -290,6 +291,10 @@ class ConnectionLost(DriverError):
     def __init__(self, message: str, *, may_have_run: bool = False) -> None:
         super().__init__(message)
         self.may_have_run = may_have_run
+
+
+class ConnectionClosed(ConnectionLost):
+    """The connection's owner closed it; it does not come back, so trying again is pointless."""
 
 
 class ReplyTimeout(ConnectionLost):

@@ -1,0 +1,5 @@
+"""The shell for asyncio."""
+
+from .connecting import connect
+
+__all__ = ["connect"]

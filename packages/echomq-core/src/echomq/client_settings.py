@@ -1,0 +1,199 @@
+"""Settings of a connection in the spelling that redis-py and its fork valkey-py share. Pure.
+
+Both libraries build a connection from keyword arguments of the same names; the
+differences are few and stay in the driver packages. A ready client is only
+read: its settings are copied, and neither it nor its pool is used or closed.
+
+Source: design.md section 4; performance.md 7 (timeouts and retries of the clients).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from .driver import ConnectionOptions, ConnectionSource
+from .errors import UsageError
+from .resp import Resp
+
+__all__ = ["ClientLibrary", "ClientSettings", "settings_for"]
+
+_KEPT = frozenset(
+    [
+        "host",
+        "port",
+        "path",
+        "db",
+        "username",
+        "password",
+        "credential_provider",
+        "protocol",
+        "client_name",
+        "socket_keepalive",
+        "socket_keepalive_options",
+        "socket_type",
+        "socket_connect_timeout",
+    ]
+)
+"""What is taken from a ready client, besides ``ssl_*``. Left out on purpose: its retries (a script must not be sent
+twice unseen), its socket timeout (it breaks blocking reads), decoding, caches, and hooks of one flavour."""
+
+_DROPPED_TLS = frozenset({"ssl_ocsp_context", "ssl_ocsp_expected_cert"})
+
+
+@attrs.frozen(kw_only=True)
+class ClientLibrary:
+    """What a driver uses of its client library.
+
+    Attributes:
+        name: ``"redis-py"``, for messages.
+        blocking: Its blocking connection classes, by kind: ``"unix"``, ``"tls"``, ``"tcp"``, in this order.
+        asyncio: Its asyncio connection classes, likewise.
+        exceptions: Its module of exceptions.
+        resp: How to pack and parse, by version of the protocol.
+    """
+
+    name: str
+    blocking: Mapping[str, type]
+    asyncio: Mapping[str, type]
+    exceptions: Any
+    resp: Callable[[int], Resp]
+
+
+@attrs.frozen(kw_only=True)
+class ClientSettings:
+    """What to build connections from.
+
+    Attributes:
+        kind: ``"tcp"``, ``"tls"`` or ``"unix"``.
+        arguments: Keyword arguments for the client's connection class.
+        options: Deadlines and limits, and host, port or path for messages.
+        connection_class: The class a ready client uses, or None.
+    """
+
+    kind: str
+    arguments: Mapping[str, Any] = attrs.field(repr=False)
+    options: ConnectionOptions
+    connection_class: type | None = None
+
+    @property
+    def where(self) -> str:
+        """Host and port, or path."""
+        return self.options.path or f"{self.options.host}:{self.options.port}"
+
+    def pick_class(self, usual: Mapping[str, type]) -> type:
+        """Return the class to connect with: the ready client's own where it is of this flavour.
+
+        Args:
+            usual: Classes of one flavour, by kind.
+        """
+        given, otherwise = self.connection_class, usual[self.kind]
+        return given if given is not None and issubclass(given, otherwise) else otherwise
+
+    def for_class(self, connection_class: type, name: str | None) -> dict[str, Any]:
+        """Return the keyword arguments that this connection class takes.
+
+        Args:
+            connection_class: Of either flavour.
+            name: For CLIENT LIST; None keeps the client's own.
+
+        Raises:
+            UsageError: The class cannot do a TLS check that the client asks for.
+        """
+        known = _parameters(connection_class)
+        foreign = {key: value for key, value in self.arguments.items() if key not in known}
+        refused = sorted(key for key, value in foreign.items() if key.startswith("ssl_") and value)
+        if refused:
+            raise UsageError(f"{connection_class.__name__} does not know {', '.join(refused)}; leave it out")
+        timeout_s = self.options.connect_timeout_ms / 1000
+        arguments = {key: value for key, value in self.arguments.items() if key in known}
+        arguments |= {"socket_connect_timeout": timeout_s, "socket_timeout": timeout_s}
+        return arguments | ({"client_name": name} if name else {})
+
+
+def _parameters(connection_class: type) -> frozenset[str]:
+    names: set[str] = set()
+    for part in connection_class.__mro__:
+        init = vars(part).get("__init__")
+        code = getattr(getattr(init, "__wrapped__", init), "__code__", None)
+        if code is not None:
+            names.update(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    return frozenset(names)
+
+
+def settings_for(library: ClientLibrary, source: ConnectionSource) -> ClientSettings:
+    """Return the settings that options or a ready client describe.
+
+    Raises:
+        UsageError: The client finds its servers by itself (cluster, Sentinel), or wraps its connections.
+    """
+    return _from_options(source) if isinstance(source, ConnectionOptions) else _from_client(library, source)
+
+
+def _from_options(options: ConnectionOptions) -> ClientSettings:
+    arguments: dict[str, Any] = {"db": options.db, "protocol": options.protocol}
+    if options.path:
+        arguments["path"] = options.path
+    else:
+        arguments |= {"host": options.host, "port": options.port}
+    if options.username:
+        arguments["username"] = options.username
+    if options.password is not None:
+        arguments["password"] = options.password
+    return ClientSettings(kind=_kind(options), arguments=arguments | _tls_arguments(options), options=options)
+
+
+def _kind(options: ConnectionOptions) -> str:
+    if options.path:
+        return "unix"
+    return "tls" if options.tls else "tcp"
+
+
+def _tls_arguments(options: ConnectionOptions) -> dict[str, Any]:
+    tls = options.tls
+    if tls is None or options.path:
+        return {}
+    files = {"ssl_ca_certs": tls.ca_file, "ssl_certfile": tls.cert_file, "ssl_keyfile": tls.key_file}
+    checks = {"ssl_cert_reqs": "required" if tls.verify else "none", "ssl_check_hostname": tls.verify}
+    return {key: value for key, value in files.items() if value is not None} | checks
+
+
+def _from_client(library: ClientLibrary, client: object) -> ClientSettings:
+    pool = getattr(client, "connection_pool", None)
+    if pool is None:
+        raise UsageError(
+            f"a {type(client).__name__} cannot be used yet: expected a client of one server, "
+            "or the URL of one; cluster clients come in a later release"
+        )
+    connection_class = pool.connection_class
+    given = pool.connection_kwargs
+    kind = next((kind for kind in library.blocking if _is_kind(library, kind, connection_class)), None)
+    if kind is None or "connection_pool" in given or hasattr(pool, "sentinel_manager"):
+        raise UsageError(
+            f"a client whose connections are {connection_class.__name__} cannot be used yet: expected plain, TLS or "
+            "unix socket connections to one server; pass the URL of the server instead"
+        )
+    arguments = {key: given[key] for key in given if _is_kept(key) and given[key] is not None}
+    return ClientSettings(
+        kind=kind, arguments=arguments, options=_options_of(arguments, kind), connection_class=connection_class
+    )
+
+
+def _is_kind(library: ClientLibrary, kind: str, connection_class: type) -> bool:
+    return issubclass(connection_class, (library.blocking[kind], library.asyncio[kind]))
+
+
+def _is_kept(key: str) -> bool:
+    return key in _KEPT or (key.startswith("ssl_") and key not in _DROPPED_TLS)
+
+
+def _options_of(arguments: Mapping[str, Any], kind: str) -> ConnectionOptions:
+    options = ConnectionOptions(
+        host=str(arguments.get("host", "localhost")),
+        port=int(arguments.get("port", 6379)),
+        path=arguments["path"] if kind == "unix" else None,
+        db=int(arguments.get("db") or 0),
+        protocol=int(arguments.get("protocol", 2)),
+    )
+    timeout_s = arguments.get("socket_connect_timeout")
+    return attrs.evolve(options, connect_timeout_ms=int(timeout_s * 1000)) if timeout_s else options

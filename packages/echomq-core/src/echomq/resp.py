@@ -1,0 +1,214 @@
+"""RESP, the protocol between client and server: requests to bytes, bytes to replies. Pure.
+
+A driver packs and parses with its client's C library where that is installed
+and with this module where it is not. Both make the same replies: bytes, int,
+None, and lists of these; an error reply is an instance of
+:class:`~echomq.errors.ServerRefused`, not raised; a push message is a
+:class:`Push`. RESP3's maps, sets, doubles and booleans become what RESP2 sends
+for them (:func:`canonical`), so that a decoder knows one form only.
+
+Source: design.md section 4.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+from .call import Argument, Reply
+from .errors import NotEncodable, ProtocolError, ServerNotReady, ServerRefused
+
+__all__ = ["INCOMPLETE", "PLAIN", "Parser", "Push", "Resp", "canonical", "new_parser", "pack", "packed", "server_error"]
+
+INCOMPLETE = object()
+"""What a parser answers while the next reply has not arrived whole."""
+
+_PASSING = frozenset({"LOADING", "BUSY", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED"})
+
+_INNER = re.compile(r"@user_script: ?\d+: -([A-Z]+) ")
+"""Redis before 7 wraps the error that ended a script; the word after the line number is the real prefix."""
+
+
+class Push(list[Any]):
+    """A message nobody asked for; connections ignore it."""
+
+
+class Parser(Protocol):
+    """Bytes in, replies out. The C libraries' readers have this shape."""
+
+    def feed(self, data: bytes, /) -> None:
+        """Take bytes as they came; any cut will do."""
+        ...
+
+    def gets(self) -> Reply:
+        """Return the next reply, or :data:`INCOMPLETE`."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class Resp:
+    """How one connection packs and parses.
+
+    Attributes:
+        pack: Parts of one request to bytes.
+        new_parser: A parser for a new link.
+        push_type: What its push messages are instances of.
+    """
+
+    pack: Callable[[tuple[Argument, ...]], bytes]
+    new_parser: Callable[[], Parser]
+    push_type: type = Push
+
+
+def server_error(text: str) -> ServerRefused:
+    """Return the error that an error reply stands for.
+
+    Args:
+        text: The reply without its leading ``-``: ``"OOM command not allowed ..."``.
+    """
+    inner = _INNER.search(text)
+    first = inner[1] if inner else text.partition(" ")[0]
+    prefix = first if first.isupper() else "ERR"
+    return (ServerNotReady if prefix in _PASSING else ServerRefused)(text, prefix=prefix)
+
+
+def canonical(reply: Reply) -> Reply:
+    """Return a RESP3 reply in the form RESP2 has for it."""
+    if isinstance(reply, dict):
+        return [canonical(item) for pair in reply.items() for item in pair]
+    if isinstance(reply, list | set | tuple):
+        return [canonical(item) for item in reply]
+    if isinstance(reply, bool):
+        return int(reply)
+    return b"%r" % reply if isinstance(reply, float) else reply
+
+
+def packed(resp: Resp, parts: tuple[Argument, ...]) -> bytes:
+    """Pack one request.
+
+    Raises:
+        NotEncodable: A part is neither text, bytes nor a number, or is text that UTF-8 cannot express.
+    """
+    try:
+        return resp.pack(parts)
+    except (TypeError, UnicodeEncodeError) as error:
+        raise _not_encodable(parts) from error
+
+
+def _not_encodable(parts: tuple[Argument, ...]) -> NotEncodable:
+    name = str(parts[0])
+    for index, part in enumerate(parts):
+        try:
+            _encoded(part)
+        except (TypeError, UnicodeEncodeError) as error:
+            return NotEncodable(f"request {name}", f"$[{index}]", str(error))
+    return NotEncodable(f"request {name}", "$", "the client's library refused it")
+
+
+def _encoded(part: object) -> bytes:
+    if isinstance(part, bytes):
+        return part
+    if isinstance(part, str):
+        return part.encode()
+    if isinstance(part, int | float) and not isinstance(part, bool):
+        return b"%r" % part
+    raise TypeError(f"expected str, bytes, int or float, not {type(part).__name__}")
+
+
+def pack(parts: Sequence[Argument]) -> bytes:
+    """Pack one request without the help of a C library."""
+    pieces = [b"*%d\r\n" % len(parts)]
+    for part in parts:
+        data = _encoded(part)
+        pieces += (b"$%d\r\n" % len(data), data, b"\r\n")
+    return b"".join(pieces)
+
+
+class _NeedMore(Exception):  # noqa: N818  # control flow inside this module, never seen outside
+    """The buffer ends before the reply does."""
+
+
+@attrs.define
+class _PlainParser:
+    """The parser for machines without the C library; re-reads a reply that came in pieces."""
+
+    _buffer: bytearray = attrs.field(factory=bytearray)
+    _at: int = 0
+    _wanted: int = 0
+
+    def feed(self, data: bytes, /) -> None:
+        self._buffer += data
+
+    def gets(self) -> Reply:
+        if len(self._buffer) < self._wanted:
+            return INCOMPLETE
+        self._at = 0
+        try:
+            reply = self._read()
+        except _NeedMore:
+            return INCOMPLETE
+        del self._buffer[: self._at]
+        self._wanted = 0
+        return reply
+
+    def _line(self) -> bytes:
+        end = self._buffer.find(b"\r\n", self._at)
+        if end < 0:
+            raise _NeedMore
+        line, self._at = bytes(self._buffer[self._at : end]), end + 2
+        return line
+
+    def _block(self, length: int) -> bytes:
+        end = self._at + length
+        if len(self._buffer) < end + 2:
+            # A large block arrives in many pieces: parse again only when it is whole.
+            self._wanted = end + 2
+            raise _NeedMore
+        block, self._at = bytes(self._buffer[self._at : end]), end + 2
+        return block
+
+    def _read(self) -> Reply:
+        line = self._line()
+        read = _READERS.get(line[:1])
+        if read is None:
+            raise ProtocolError(f"expected a RESP reply, but the server sent {line[:40]!r}")
+        return read(self, line[1:])
+
+    def _items(self, count: int) -> list[Reply]:
+        return [self._read() for _ in range(count)]
+
+
+def _sized(parser: _PlainParser, rest: bytes) -> Reply:
+    return None if rest == b"-1" else parser._block(int(rest))
+
+
+def _array(parser: _PlainParser, rest: bytes) -> Reply:
+    return None if rest == b"-1" else parser._items(int(rest))
+
+
+_READERS: dict[bytes, Callable[[_PlainParser, bytes], Reply]] = {
+    b"+": lambda _, rest: rest,
+    b"-": lambda _, rest: server_error(rest.decode("utf-8", "replace")),
+    b":": lambda _, rest: int(rest),
+    b"$": _sized,
+    b"*": _array,
+    b"_": lambda _, __: None,
+    b",": lambda _, rest: float(rest),
+    b"#": lambda _, rest: rest == b"t",
+    b"(": lambda _, rest: rest,
+    b"=": lambda parser, rest: parser._block(int(rest))[4:],
+    b"!": lambda parser, rest: server_error(parser._block(int(rest)).decode("utf-8", "replace")),
+    b"~": lambda parser, rest: parser._items(int(rest)),
+    b">": lambda parser, rest: Push(parser._items(int(rest))),
+    b"%": lambda parser, rest: parser._items(2 * int(rest)),
+}
+
+
+def new_parser() -> Parser:
+    """Return a parser that needs no C library."""
+    return _PlainParser()
+
+
+PLAIN = Resp(pack=pack, new_parser=new_parser)
+"""Packs and parses without a C library."""

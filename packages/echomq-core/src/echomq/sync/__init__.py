@@ -1,0 +1,5 @@
+"""The blocking shell."""
+
+from .connecting import connect
+
+__all__ = ["connect"]

@@ -1,0 +1,264 @@
+"""The blocking connection: one socket that threads share, one request at a time.
+
+The rules are those of :mod:`echomq.aio.lane`. A thread that waits for its turn
+waits within its own deadline. :meth:`Link.close` does not wait for a turn: it
+ends a blocking read at once.
+
+Source: design.md section 4.
+"""
+
+import os
+import random
+import socket
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol, TypeVar
+
+import attrs
+
+from echomq.call import Batch, Command, Reply, Request, ScriptCall
+from echomq.driver import ConnectionOptions, ServerInfo
+from echomq.errors import ConnectionLost, DriverError, ReplyTimeout, ServerRefused
+from echomq.exchange import Parts, exchange_batch, is_unknown_script, parse_info, parts, refused, text_parts
+from echomq.links import Reconnecting, broken, closed, is_final, no_reply
+from echomq.resp import INCOMPLETE, Parser, Resp, canonical, packed
+
+__all__ = ["Dialler", "Link"]
+
+T = TypeVar("T")
+
+_READ_BYTES = 64 * 1024
+
+
+class Dialler(Protocol):
+    """What a driver gives to make a link.
+
+    Attributes:
+        where: Host and port, or path, for messages; no password.
+        options: Deadlines and limits.
+        resp: How to pack and parse.
+    """
+
+    @property
+    def where(self) -> str: ...  # noqa: D102
+
+    @property
+    def options(self) -> ConnectionOptions: ...  # noqa: D102
+
+    @property
+    def resp(self) -> Resp: ...  # noqa: D102
+
+    def dial(self, name: str | None) -> socket.socket:
+        """Connect, greet, authenticate, select the database, set the client name.
+
+        Raises:
+            ServerRefused: The server is there and does not want us.
+            ConnectionLost: It cannot be reached.
+        """
+        ...
+
+
+@attrs.define(eq=False)
+class _Open:
+    """A connected socket and what came through it."""
+
+    sock: socket.socket
+    parser: Parser
+    known: set[str] = attrs.field(factory=set)
+    heard: bool = False
+
+
+@attrs.frozen
+class _Deadline:
+    """When a request must be done.
+
+    Attributes:
+        at: In monotonic seconds.
+        limit_ms: As the caller gave it, for messages.
+    """
+
+    at: float
+    limit_ms: int
+
+    def left_s(self) -> float:
+        return self.at - time.monotonic()
+
+
+@attrs.define(eq=False)
+class Link:
+    """A :class:`~echomq.driver.Connection` on one socket.
+
+    Attributes:
+        dialler: Makes the sockets.
+        name: For CLIENT LIST, or None.
+    """
+
+    dialler: Dialler
+    name: str | None = None
+    _turn: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    _pid: int = attrs.field(init=False, factory=os.getpid)
+    _open: _Open | None = attrs.field(init=False, default=None)
+    _closed: threading.Event = attrs.field(init=False, factory=threading.Event)
+    _server: ServerInfo | None = attrs.field(init=False, default=None)
+    _orphan: object = attrs.field(init=False, default=None)
+    _attempts: Reconnecting = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._attempts = Reconnecting(self.dialler.where, self.dialler.options)
+
+    def send(self, request: Request[T], *, deadline_ms: int | None = None) -> T:
+        """See :meth:`echomq.driver.Connection.send`."""
+        block_ms = request.block_ms if isinstance(request, Command) else 0
+        deadline = self._deadline(deadline_ms, block_ms)
+        with self._my_turn(deadline):
+            (reply,) = self._round_trip([parts(request)], request.repeatable, deadline)
+            if is_unknown_script(request, reply) and isinstance(request, ScriptCall):
+                (reply,) = self._round_trip([text_parts(request)], request.repeatable, deadline)
+        if isinstance(reply, ServerRefused):
+            raise refused(request, reply)
+        return request.decode(reply)
+
+    def send_batch(self, batch: Batch, *, deadline_ms: int | None = None) -> list[Any]:
+        """See :meth:`echomq.driver.Connection.send_batch`."""
+        repeatable = all(request.repeatable for request in batch.requests)
+        deadline = self._deadline(deadline_ms, 0)
+        with self._my_turn(deadline):
+            exchange = exchange_batch(batch, self._open.known if self._open else set())
+            try:
+                lines = next(exchange)
+                while True:
+                    lines = exchange.send(self._round_trip(lines, repeatable, deadline))
+            except StopIteration as done:
+                return list(done.value)
+
+    def server(self) -> ServerInfo:
+        """See :meth:`echomq.driver.Connection.server`."""
+        if self._server is None:
+            self._server = self.send(Command(parts=("INFO",), decode=parse_info, repeatable=True))
+        return self._server
+
+    def dedicated(self, *, name: str | None = None) -> "Link":
+        """See :meth:`echomq.driver.Connection.dedicated`."""
+        return Link(self.dialler, name)
+
+    def close(self) -> None:
+        """See :meth:`echomq.driver.Connection.close`."""
+        self._closed.set()
+        if self._pid != os.getpid():
+            return
+        opened = self._open
+        if opened is not None:
+            _shut(opened.sock)
+        # Whoever had the turn lets go of it now that the socket is shut.
+        with self._turn:
+            self._drop()
+
+    # -- turns and deadlines --------------------------------------------------------------------
+
+    def _deadline(self, deadline_ms: int | None, block_ms: int) -> _Deadline:
+        limit_ms = (self.dialler.options.deadline_ms if deadline_ms is None else deadline_ms) + block_ms
+        return _Deadline(time.monotonic() + limit_ms / 1000, limit_ms)
+
+    @contextmanager
+    def _my_turn(self, deadline: _Deadline) -> Generator[None, None, None]:
+        if self._pid != os.getpid():
+            self._start_anew()
+        if not self._turn.acquire(timeout=max(0.0, deadline.left_s())):
+            raise self._attempts.out_of_time(deadline.limit_ms, connected=self._open is not None)
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    def _start_anew(self) -> None:
+        """In a forked process, leave the parent's socket and lock alone."""
+        self._orphan, self._open = self._open, None
+        self._turn, self._pid = threading.Lock(), os.getpid()
+
+    # -- round trips ----------------------------------------------------------------------------
+
+    def _round_trip(self, lines: list[Parts], repeatable: bool, deadline: _Deadline) -> list[Reply]:
+        data = b"".join([packed(self.dialler.resp, line) for line in lines])
+        while True:
+            opened = self._connected(deadline)
+            try:
+                return self._write_and_read(opened, data, len(lines), deadline)
+            except ReplyTimeout:
+                raise
+            except ConnectionLost:
+                if not repeatable or self._closed.is_set():
+                    raise
+
+    def _connected(self, deadline: _Deadline) -> _Open:
+        while self._open is None:
+            if self._closed.is_set():
+                raise closed(self.dialler.where)
+            pause_s = self._attempts.pause_ms(random.random()) / 1000  # noqa: S311  # jitter
+            if deadline.left_s() <= pause_s:
+                self._closed.wait(max(0.0, deadline.left_s()))
+                raise self._attempts.out_of_time(deadline.limit_ms, connected=False)
+            if not self._closed.wait(pause_s):
+                self._dial()
+        return self._open
+
+    def _dial(self) -> None:
+        try:
+            sock = self.dialler.dial(self.name)
+        except DriverError as error:
+            self._attempts.failed(error)
+            if is_final(error):
+                raise
+        else:
+            self._open = _Open(sock, self.dialler.resp.new_parser())
+
+    def _write_and_read(self, opened: _Open, data: bytes, count: int, deadline: _Deadline) -> list[Reply]:
+        """Write one request; whatever goes wrong ends the link, so that no reply is left for the next one."""
+        replies: list[Reply] = []
+        try:
+            opened.sock.settimeout(max(0.001, deadline.left_s()))
+            opened.sock.sendall(data)
+            while len(replies) < count:
+                replies += self._read(opened, deadline)
+        except BaseException as error:
+            self._drop()
+            if isinstance(error, TimeoutError):
+                raise no_reply(self.dialler.where, deadline.limit_ms) from error
+            if isinstance(error, OSError | EOFError | ValueError):
+                raise self._broken(opened, error) from error
+            raise
+        self._attempts.succeeded()
+        return replies
+
+    def _read(self, opened: _Open, deadline: _Deadline) -> list[Reply]:
+        opened.sock.settimeout(max(0.001, deadline.left_s()))
+        data = opened.sock.recv(_READ_BYTES)
+        if not data:
+            raise EOFError("the server closed it")
+        opened.heard = True
+        opened.parser.feed(data)
+        replies = []
+        while (reply := opened.parser.gets()) is not INCOMPLETE:
+            if type(reply) is not self.dialler.resp.push_type:
+                replies.append(canonical(reply) if self.dialler.options.protocol == 3 else reply)
+        return replies
+
+    def _broken(self, opened: _Open, error: BaseException) -> ConnectionLost:
+        if self._closed.is_set():
+            return closed(self.dialler.where, may_have_run=True)
+        lost = broken(self.dialler.where, error)
+        if not opened.heard:
+            self._attempts.failed(lost)
+        return lost
+
+    def _drop(self) -> None:
+        opened, self._open = self._open, None
+        if opened is not None:
+            opened.sock.close()
+
+
+def _shut(sock: socket.socket) -> None:
+    """End both directions, so that a read in another thread returns; TLS's own way would wait for the peer."""
+    with suppress(OSError):
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)
