@@ -7,20 +7,9 @@
 --               where the last child it waited for goes
 -- Spec          protocol 03 S21
 --@include dropDependency
---@include freeDedup
---@include maxEvents
---@include removeJobKeys
+--@include forgetJob
 --@include splitKey
 local function removeChildren(jobKey, isDeep, skipFinished, skipLocked)
-  local function leaveState(prefix, id)
-    for _, state in ipairs({'completed', 'waiting-children', 'delayed', 'failed', 'prioritized'}) do
-      if redis.call('ZREM', prefix .. state, id) == 1 then return state end
-    end
-    for _, state in ipairs({'wait', 'paused', 'active'}) do
-      if redis.call('LREM', prefix .. state, '1', id) == 1 then return state end
-    end
-    return 'unknown'
-  end
   local function removeAll(children)
     for _, childKey in ipairs(children) do
       local prefix, id = splitKey(childKey)
@@ -28,12 +17,7 @@ local function removeChildren(jobKey, isDeep, skipFinished, skipLocked)
           and not (skipFinished and redis.call('ZSCORE', prefix .. 'failed', id)) then
         dropDependency(childKey, jobKey)
         if isDeep then removeChildren(childKey, isDeep, skipFinished, skipLocked) end
-        local previous = leaveState(prefix, id)
-        freeDedup(prefix, id, redis.call('HGET', childKey, 'deid'))
-        if removeJobKeys(childKey) > 0 then
-          redis.call('XADD', prefix .. 'events', 'MAXLEN', '~', maxEvents(prefix .. 'meta'), '*',
-            'event', 'removed', 'jobId', id, 'prev', previous)
-        end
+        forgetJob(prefix, id)
       end
     end
   end

@@ -1,0 +1,15 @@
+-- getStateV2-8 · the state of one job
+-- KEYS[1] completed         zset  <prefix>:<queue>:completed
+-- KEYS[2] failed            zset  <prefix>:<queue>:failed
+-- KEYS[3] delayed           zset  <prefix>:<queue>:delayed
+-- KEYS[4] active            list  <prefix>:<queue>:active
+-- KEYS[5] wait              list  <prefix>:<queue>:wait
+-- KEYS[6] paused            list  <prefix>:<queue>:paused
+-- KEYS[7] waiting-children  zset  <prefix>:<queue>:waiting-children
+-- KEYS[8] prioritized       zset  <prefix>:<queue>:prioritized
+-- ARGV[1] id                text
+-- Reply   completed, failed, delayed, prioritized, active, waiting, waiting-children or unknown
+-- Why     two names for one thing: the first was for servers without LPOS
+-- Spec    protocol 04 3.5                       Frozen  manifest.toml
+--@include jobState
+return jobState(ARGV[1])

@@ -1,0 +1,38 @@
+-- removeJob-2 · remove one job, alone or with all below it
+-- KEYS[1] job       hash  <prefix>:<queue>:<id>
+-- KEYS[2] repeat    zset  <prefix>:<queue>:repeat
+-- ARGV[1] id        text
+-- ARGV[2] children  text  1: its children, too, in whatever queue they are
+-- ARGV[3] prefix    text  <prefix>:<queue>:
+-- Reply   1   done, or there was no such job
+--         0   it, or a child not finished, is locked; nothing written
+--        -8   current job of a scheduler; nothing written
+-- Event   removed {jobId, prev} on the queue of each removed job, trimmed;
+--         waiting {jobId, prev = waiting-children} for a parent that is released
+-- Spec    protocol 04 2.5                       Frozen  manifest.toml
+--@include dropDependency
+--@include forgetJob
+--@include removeChildren
+--@include schedulerCurrent
+local job, id, prefix = KEYS[1], ARGV[1], ARGV[3]
+local withChildren = ARGV[2] == '1'
+if not prefix then return redis.error_reply('removeJob: the prefix must be given') end
+
+local function isLocked(jobKey)
+  if redis.call('EXISTS', jobKey .. ':lock') == 1 then return true end
+  if withChildren then
+    for _, childKey in ipairs(redis.call('SMEMBERS', jobKey .. ':dependencies')) do
+      if isLocked(childKey) then return true end
+    end
+  end
+  return false
+end
+
+local known = redis.call('HMGET', job, 'rjk', 'parentKey')
+if schedulerCurrent(KEYS[2], id, known[1]) then return -8 end
+if isLocked(job) then return 0 end
+local parentKey = known[2]
+if parentKey and redis.call('EXISTS', parentKey) == 1 then dropDependency(job, parentKey) end
+if withChildren then removeChildren(job, true, false, false) end
+forgetJob(prefix, id)
+return 1
