@@ -28,17 +28,18 @@ if not (count and (outcome or state == 'delayed')) then
 end
 
 local ids = redis.call('ZRANGEBYSCORE', jobs, '0', ARGV[2], 'LIMIT', '0', count)
-if #ids == 0 then return 0 end
-local limit = maxEvents(KEYS[6])
-for i = 1, #ids do
-  if outcome then
-    local job = prefix .. ids[i]
-    redis.call('HDEL', job, 'finishedOn', 'processedOn', outcome)
-    childReturns(job, state)
+if #ids > 0 then
+  local limit = maxEvents(KEYS[6])
+  for i = 1, #ids do
+    if outcome then
+      local job = prefix .. ids[i]
+      redis.call('HDEL', job, 'finishedOn', 'processedOn', outcome)
+      childReturns(job, state)
+    end
+    redis.call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', ids[i], 'prev', state)
   end
-  redis.call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', ids[i], 'prev', state)
+  inChunks('ZREM', jobs, ids)
+  inChunks('LPUSH', wait, ids)
+  if not closed(KEYS[6], KEYS[7]) then redis.call('ZADD', KEYS[8], '0', '0') end
 end
-inChunks('ZREM', jobs, ids)
-inChunks('LPUSH', wait, ids)
-if not closed(KEYS[6], KEYS[7]) then redis.call('ZADD', KEYS[8], '0', '0') end
-return #ids == count and 1 or 0
+return #ids < count and 0 or 1

@@ -2,7 +2,7 @@
 -- KEYS[1] meta    hash     <prefix>:<queue>:meta
 -- KEYS[2] prefix  text     <prefix>:<queue>:
 -- ARGV[1] count   integer  most jobs to delete in this call
--- ARGV[2] force   text     force: even with active jobs
+-- ARGV[2] force   text     not empty: even with active jobs
 -- Reply   0   all gone, and the queue no longer paused
 --         1   count used up: call again
 --        -1   not paused; nothing written
@@ -13,7 +13,7 @@
 local prefix, left = KEYS[2], tonumber(ARGV[1])
 if not left or left < 1 then return redis.error_reply('obliterate: count must be a number from 1 on') end
 if redis.call('HEXISTS', KEYS[1], 'paused') == 0 then return -1 end
-if ARGV[2] ~= 'force' and redis.call('EXISTS', prefix .. 'active') == 1 then return -2 end
+if (ARGV[2] or '') == '' and redis.call('EXISTS', prefix .. 'active') == 1 then return -2 end
 
 for _, state in ipairs({
   'active', 'delayed', 'repeat', 'completed', 'wait', 'paused', 'prioritized', 'failed',

@@ -25,9 +25,7 @@ def plain_reply(raw: Any) -> Any:
 
 
 def _in_range(bounds: dict[str, int], number: Any) -> bool:
-    return (
-        isinstance(number, int) and bounds.get("gt", number - 1) < number and number <= bounds.get("le", number)
-    )
+    return isinstance(number, int) and bounds.get("gt", number - 1) < number and number <= bounds.get("le", number)
 
 
 def _sorted_by_meaning(items: Any) -> Any:
