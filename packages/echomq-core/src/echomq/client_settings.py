@@ -90,12 +90,13 @@ class ClientSettings:
         given, otherwise = self.connection_class, usual[self.kind]
         return given if given is not None and issubclass(given, otherwise) else otherwise
 
-    def for_class(self, connection_class: type, name: str | None) -> dict[str, Any]:
+    def for_class(self, connection_class: type, name: str | None, limit_s: float) -> dict[str, Any]:
         """Return the keyword arguments that this connection class takes.
 
         Args:
             connection_class: Of either flavour.
             name: For CLIENT LIST; None keeps the client's own.
+            limit_s: Longest wait for the network at each step of connecting.
 
         Raises:
             UsageError: The class cannot do a TLS check that the client asks for.
@@ -105,9 +106,8 @@ class ClientSettings:
         refused = sorted(key for key, value in foreign.items() if key.startswith("ssl_") and value)
         if refused:
             raise UsageError(f"{connection_class.__name__} does not know {', '.join(refused)}; leave it out")
-        timeout_s = self.options.connect_timeout_ms / 1000
         arguments = {key: value for key, value in self.arguments.items() if key in known}
-        arguments |= {"socket_connect_timeout": timeout_s, "socket_timeout": timeout_s}
+        arguments |= {"socket_connect_timeout": limit_s, "socket_timeout": limit_s}
         return arguments | ({"client_name": name} if name else {})
 
 

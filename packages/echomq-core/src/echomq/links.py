@@ -24,28 +24,33 @@ class Reconnecting:
         where: Host and port, or path, for messages.
         options: Pauses between attempts.
         failures: Attempts since the server last answered something.
+        failed_at_s: When the last of them failed, on the caller's clock.
         last: Why the last attempt failed.
     """
 
     where: str
     options: ConnectionOptions
     failures: int = 0
+    failed_at_s: float = 0.0
     last: DriverError | None = None
 
-    def pause_ms(self, dice: float) -> float:
+    def pause_s(self, now_s: float, dice: float) -> float:
         """Return how long to wait before the next attempt.
 
         Args:
+            now_s: On a monotonic clock, the same for all calls.
             dice: A random number from 0 to 1; spreads the attempts of many clients.
         """
         if self.failures == 0:
-            return 0
+            return 0.0
         longest = min(self.options.reconnect_max_ms, self.options.reconnect_min_ms * 2 ** min(self.failures - 1, 30))
-        return longest * (0.5 + dice / 2)
+        pause_s = longest * (0.5 + dice / 2) / 1000
+        return max(0.0, self.failed_at_s + pause_s - now_s)
 
-    def failed(self, error: DriverError) -> None:
+    def failed(self, error: DriverError, now_s: float) -> None:
         """Note a failed attempt."""
         self.failures += 1
+        self.failed_at_s = now_s
         self.last = error
 
     def succeeded(self) -> None:

@@ -57,7 +57,8 @@ class ClientDialler:
 
     async def dial(self, name: str | None) -> Line:
         """See :meth:`echomq.aio.lane.Dialler.dial`."""
-        connection: Any = self.connection_class(**self.settings.for_class(self.connection_class, name))
+        limit_s = self.options.connect_timeout_ms / 1000
+        connection: Any = self.connection_class(**self.settings.for_class(self.connection_class, name, limit_s))
         try:
             await connection.connect()
             return self._taken(connection)

@@ -93,13 +93,12 @@ class _Flight:
     Attributes:
         future: Whoever sent it waits here.
         lines: What to write; one reply belongs to each.
-        batch: True if ``future`` takes the list of replies.
         repeatable: May be written again after a broken link.
         deadline_ms: As the caller gave it, for messages.
         due: When the deadline passes, in loop time.
         block_ms: How long the server may hold the reply back.
         data: The packed lines; made when there is room for them.
-        got: Replies of a batch so far.
+        got: Replies of a batch so far; None if it is no batch.
     """
 
     future: "asyncio.Future[Any]"
@@ -107,10 +106,9 @@ class _Flight:
     repeatable: bool
     deadline_ms: int
     due: float
-    batch: bool = False
+    got: list[Any] | None = None
     block_ms: int = 0
     data: bytes = b""
-    got: list[Any] = attrs.field(factory=list)
 
 
 class _Link(asyncio.Protocol):
@@ -146,7 +144,7 @@ class _Link(asyncio.Protocol):
                 if type(reply) is self._push:
                     continue
                 flight = flights[0]
-                if flight.batch:
+                if flight.got is not None:
                     flight.got.append(reply)
                     if len(flight.got) < len(flight.lines):
                         continue
@@ -202,10 +200,14 @@ class Lane:
     _closed: bool = attrs.field(init=False, default=False)
     _server: ServerInfo | None = attrs.field(init=False, default=None)
     _orphan: object = attrs.field(init=False, default=None)
+    _options: ConnectionOptions = attrs.field(init=False)
+    _resp: Resp = attrs.field(init=False)
     _attempts: Reconnecting = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._attempts = Reconnecting(self.dialler.where, self.dialler.options)
+        # Read for every call, so looked up once.
+        self._options, self._resp = self.dialler.options, self.dialler.resp
+        self._attempts = Reconnecting(self.dialler.where, self._options)
 
     # -- the contract ---------------------------------------------------------------------------
 
@@ -219,7 +221,7 @@ class Lane:
                 reply = await self._landed(self._depart_again(flight, [text_parts(request)]))
             if isinstance(reply, ServerRefused):
                 raise refused(request, reply)
-        if self.dialler.options.protocol == 3:
+        if self._options.protocol == 3:
             reply = canonical(reply)
         return request.decode(reply)
 
@@ -236,7 +238,7 @@ class Lane:
                 else:
                     flight = self._depart_again(flight, lines)
                 replies = await self._landed(flight)
-                lines = exchange.send(canonical(replies) if self.dialler.options.protocol == 3 else replies)
+                lines = exchange.send(canonical(replies) if self._options.protocol == 3 else replies)
         except StopIteration as done:
             return list(done.value)
 
@@ -276,23 +278,24 @@ class Lane:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._move_to(loop)
-        limit_ms = self.dialler.options.deadline_ms if deadline_ms is None else deadline_ms
+        limit_ms = self._options.deadline_ms if deadline_ms is None else deadline_ms
         due = loop.time() + (limit_ms + block_ms) / 1000
-        flight = _Flight(loop.create_future(), lines, repeatable, limit_ms + block_ms, due, batch, block_ms)
+        got: list[Any] | None = [] if batch else None
+        flight = _Flight(loop.create_future(), lines, repeatable, limit_ms + block_ms, due, got, block_ms)
         self._queue(flight)
         return flight
 
     def _depart_again(self, last: _Flight, lines: list[Parts]) -> _Flight:
         """Send another write within the deadline of the last one."""
         future = asyncio.get_running_loop().create_future()
-        flight = attrs.evolve(last, future=future, lines=lines, data=b"", got=[])
+        flight = attrs.evolve(last, future=future, lines=lines, got=None if last.got is None else [])
         self._queue(flight)
         return flight
 
     def _queue(self, flight: _Flight) -> None:
         if self._closed:
             raise closed(self.dialler.where)
-        if self._crowd or self._waiting_bytes >= self.dialler.options.max_pending_bytes:
+        if self._crowd or self._waiting_bytes >= self._options.max_pending_bytes:
             self._crowd.append(flight)
         else:
             self._pack(flight)
@@ -304,8 +307,7 @@ class Lane:
             self._start_dialling()
 
     def _pack(self, flight: _Flight) -> None:
-        resp = self.dialler.resp
-        flight.data = b"".join([packed(resp, line) for line in flight.lines])
+        flight.data = b"".join([packed(self._resp, line) for line in flight.lines])
         self._waiting_bytes += len(flight.data)
         self._waiting.append(flight)
 
@@ -348,7 +350,7 @@ class Lane:
 
     def _admit(self) -> None:
         """Let senders in that waited for room."""
-        while self._crowd and self._waiting_bytes < self.dialler.options.max_pending_bytes:
+        while self._crowd and self._waiting_bytes < self._options.max_pending_bytes:
             flight = self._crowd.popleft()
             if flight.future.done():
                 continue
@@ -382,7 +384,7 @@ class Lane:
     async def _dial(self) -> None:
         try:
             while self._link is None and self._anybody_waits():
-                await asyncio.sleep(self._attempts.pause_ms(random.random()) / 1000)  # noqa: S311  # jitter
+                await asyncio.sleep(self._attempts.pause_s(_now(), random.random()))  # noqa: S311  # jitter
                 if self._anybody_waits():
                     await self._dial_once()
         finally:
@@ -390,13 +392,14 @@ class Lane:
         self._flush()
 
     async def _dial_once(self) -> None:
-        limit_s = self.dialler.options.connect_timeout_ms / 1000
+        limit_s = self._options.connect_timeout_ms / 1000
         try:
             line = await asyncio.wait_for(self.dialler.dial(self.name), limit_s)
         except asyncio.TimeoutError:
-            self._attempts.failed(ConnectionLost(f"connecting to {self.dialler.where} took longer than {limit_s} s"))
+            late = ConnectionLost(f"connecting to {self.dialler.where} took longer than {limit_s} s")
+            self._attempts.failed(late, _now())
         except DriverError as error:
-            self._attempts.failed(error)
+            self._attempts.failed(error, _now())
             if is_final(error):
                 self._fail_waiting(error)
         except Exception as error:  # noqa: BLE001  # a driver must raise ours; callers must not wait for one that does not
@@ -408,7 +411,7 @@ class Lane:
 
     async def _take_over(self, line: Line) -> None:
         loop = asyncio.get_running_loop()
-        link = _Link(line, self.dialler.resp, loop.time(), self._lost)
+        link = _Link(line, self._resp, loop.time(), self._lost)
         link.resumed = self._flush
         line.transport.set_protocol(link)
         self._link = link
@@ -416,6 +419,8 @@ class Lane:
             link.data_received(line.leftover)
         # An event loop closes its asynchronous generators before it ends, and so this link with it.
         await anext(link.guard)
+        if self._closed:
+            link.drop("closed")
 
     def _lost(self, link: _Link, exc: BaseException | None) -> None:
         """Settle what a broken link still owes."""
@@ -426,7 +431,7 @@ class Lane:
         if link.heard:
             self._attempts.succeeded()
         else:
-            self._attempts.failed(broken(self.dialler.where, reason))
+            self._attempts.failed(broken(self.dialler.where, reason), _now())
         again = [
             flight for flight in link.flights if not flight.future.done() and flight.repeatable and not self._closed
         ]
@@ -436,7 +441,7 @@ class Lane:
                 error = closed(where, may_have_run=True) if self._closed else broken(where, reason)
                 flight.future.set_exception(error)
         for flight in reversed(again):
-            flight.got = []
+            flight.got = None if flight.got is None else []
             self._waiting.appendleft(flight)
             self._waiting_bytes += len(flight.data)
         if not self._closed and self._anybody_waits() and self._dialling is None:
@@ -472,7 +477,7 @@ class Lane:
             if flight.due <= now and not flight.future.done():
                 flight.future.set_exception(self._attempts.out_of_time(flight.deadline_ms, connected=link is not None))
         if link is not None and self._is_deaf(link, now):
-            link.drop(f"nothing came for {self.dialler.options.deadline_ms} ms")
+            link.drop(f"nothing came for {self._options.deadline_ms} ms")
         self._forget_done()
         open_flights = (flight.due for flight in (*flying, *self._waiting, *self._crowd) if not flight.future.done())
         nearest = min(open_flights, default=None)
@@ -490,7 +495,11 @@ class Lane:
         """Tell whether a reply is overdue on a link that brought nothing for a whole deadline."""
         if not link.flights or link.flights[0].due > now:
             return False
-        return now - link.heard_at >= (self.dialler.options.deadline_ms + link.flights[0].block_ms) / 1000
+        return now - link.heard_at >= (self._options.deadline_ms + link.flights[0].block_ms) / 1000
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 async def _until_loop_ends(link: _Link) -> AsyncGenerator[None, None]:

@@ -47,9 +47,9 @@ class ClientDialler:
         """See :class:`~echomq.sync.link.Dialler`."""
         return self.settings.options
 
-    def dial(self, name: str | None) -> socket.socket:
+    def dial(self, name: str | None, limit_s: float) -> socket.socket:
         """See :meth:`echomq.sync.link.Dialler.dial`."""
-        connection: Any = self.connection_class(**self.settings.for_class(self.connection_class, name))
+        connection: Any = self.connection_class(**self.settings.for_class(self.connection_class, name, limit_s))
         try:
             connection.connect()
             return _socket(connection)

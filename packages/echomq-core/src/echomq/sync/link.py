@@ -50,8 +50,12 @@ class Dialler(Protocol):
     @property
     def resp(self) -> Resp: ...  # noqa: D102
 
-    def dial(self, name: str | None) -> socket.socket:
+    def dial(self, name: str | None, limit_s: float) -> socket.socket:
         """Connect, greet, authenticate, select the database, set the client name.
+
+        Args:
+            name: For CLIENT LIST, or None.
+            limit_s: Longest wait for the network at each step.
 
         Raises:
             ServerRefused: The server is there and does not want us.
@@ -151,9 +155,10 @@ class Link:
         opened = self._open
         if opened is not None:
             _shut(opened.sock)
-        # Whoever had the turn lets go of it now that the socket is shut.
-        with self._turn:
+        # Whoever has the turn notices, and closes the socket when he lets go of it.
+        if self._turn.acquire(blocking=False):
             self._drop()
+            self._turn.release()
 
     # -- turns and deadlines --------------------------------------------------------------------
 
@@ -170,6 +175,8 @@ class Link:
         try:
             yield
         finally:
+            if self._closed.is_set():
+                self._drop()
             self._turn.release()
 
     def _start_anew(self) -> None:
@@ -192,22 +199,27 @@ class Link:
                     raise
 
     def _connected(self, deadline: _Deadline) -> _Open:
+        if self._open is not None and _is_dead(self._open.sock):
+            self._drop()
         while self._open is None:
             if self._closed.is_set():
                 raise closed(self.dialler.where)
-            pause_s = self._attempts.pause_ms(random.random()) / 1000  # noqa: S311  # jitter
+            pause_s = self._attempts.pause_s(time.monotonic(), random.random())  # noqa: S311  # jitter
             if deadline.left_s() <= pause_s:
                 self._closed.wait(max(0.0, deadline.left_s()))
                 raise self._attempts.out_of_time(deadline.limit_ms, connected=False)
             if not self._closed.wait(pause_s):
-                self._dial()
+                self._dial(deadline)
+        if self._closed.is_set():
+            raise closed(self.dialler.where)
         return self._open
 
-    def _dial(self) -> None:
+    def _dial(self, deadline: _Deadline) -> None:
+        limit_s = min(self.dialler.options.connect_timeout_ms / 1000, max(0.001, deadline.left_s()))
         try:
-            sock = self.dialler.dial(self.name)
+            sock = self.dialler.dial(self.name, limit_s)
         except DriverError as error:
-            self._attempts.failed(error)
+            self._attempts.failed(error, time.monotonic())
             if is_final(error):
                 raise
         else:
@@ -249,13 +261,25 @@ class Link:
             return closed(self.dialler.where, may_have_run=True)
         lost = broken(self.dialler.where, error)
         if not opened.heard:
-            self._attempts.failed(lost)
+            self._attempts.failed(lost, time.monotonic())
         return lost
 
     def _drop(self) -> None:
         opened, self._open = self._open, None
         if opened is not None:
             opened.sock.close()
+
+
+def _is_dead(sock: socket.socket) -> bool:
+    """Tell whether the server closed an idle link, so that nothing is written where it can only be lost."""
+    sock.settimeout(0)
+    try:
+        # The plain method also on a TLS socket, which refuses to peek: only the end of the stream matters.
+        return not socket.socket.recv(sock, 1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _shut(sock: socket.socket) -> None:
