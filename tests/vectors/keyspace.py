@@ -60,15 +60,17 @@ class RawClient:
         self._client.response_callbacks.clear()
         self._loaded: dict[str, bytes] = {}
 
-    def send(self, *parts: str | bytes | int | float) -> Any:
+    def send(self, *parts: str | bytes | float) -> Any:
         """Send one command; an error reply is raised as ``redis.ResponseError``."""
-        return self._client.execute_command(*(_raw(part) if isinstance(part, str) else part for part in parts))
+        packed = (_raw(part) if isinstance(part, str) else part for part in parts)
+        return self._client.execute_command(*packed)  # type: ignore[no-untyped-call]  # redis-py leaves it so
 
     def send_all(self, commands: Iterable[tuple[str | bytes | int | float, ...]]) -> list[Any]:
         """Send many commands in one write."""
         pipe = self._client.pipeline(transaction=False)
         for command in commands:
-            pipe.execute_command(*(_raw(part) if isinstance(part, str) else part for part in command))
+            packed = (_raw(part) if isinstance(part, str) else part for part in command)
+            pipe.execute_command(*packed)  # type: ignore[no-untyped-call]  # redis-py leaves it so
         return pipe.execute()
 
     def run(self, script: str, keys: Iterable[str | bytes], args: Iterable[str | bytes]) -> Any:

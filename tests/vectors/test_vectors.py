@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from echomq.scripts import get_script, script_names
 
+from echomq.scripts import get_script, script_names
 from vectors.compare import keyspace_differences, plain_reply, reply_differences
-from vectors.deviations import AS_RECORDED, DEVIATIONS
+from vectors.deviations import DEVIATIONS
 from vectors.keyspace import RawClient, dump, load
 
 FOLDER = Path(os.environ.get("ECHOMQ_VECTORS") or Path(__file__).parent / "recorded")
@@ -28,11 +28,7 @@ def _argument(argument: Any) -> bytes | str:
 
 def _expected(vector: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     deviation = DEVIATIONS.get(vector["name"])
-    if deviation is None:
-        return vector["reply"], vector["after"]
-    reply = vector["reply"] if deviation.reply is AS_RECORDED else deviation.reply
-    after = {**vector["after"], **deviation.after}
-    return reply, {key: entry for key, entry in after.items() if entry is not None}
+    return deviation.expected(vector) if deviation else (vector["reply"], vector["after"])
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(FOLDER).with_suffix("").as_posix())

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     # Runtime homes differ: gone from here in 3.14, absent elsewhere in 3.10.
     from importlib.abc import Traversable
 
-__all__ = ["Script", "get_script", "load_scripts", "script_names"]
+__all__ = ["Script", "export_scripts", "get_script", "load_scripts", "script_names"]
 
 _FILE_NAME = re.compile(r"(?P<name>[A-Za-z0-9]+)-(?P<keys>\d+)\.lua")
 _INCLUDE_LINE = re.compile(r"--@include\s+(?P<name>\w+)\s*")
@@ -122,3 +122,22 @@ def get_script(name: str) -> Script:
         return _installed()[name]
     except KeyError:
         raise UsageError(f"no script is called {name!r}; there are: {', '.join(_installed())}") from None
+
+
+def export_scripts(folder: Path) -> tuple[Path, ...]:
+    """Write every installed script, its includes in place, to a file of its own.
+
+    Args:
+        folder: Gets ``<name>-<keys>.lua`` files in UTF-8; made if absent.
+
+    Returns:
+        The files written, sorted by name.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for script in _installed().values():
+        path = folder / script.file_name
+        # Bytes, lest a platform's line ends change the digest.
+        path.write_bytes(script.text.encode())
+        paths.append(path)
+    return tuple(paths)
