@@ -21,8 +21,8 @@ TIER_2 = "redis-6.2,redis-8.2,valkey-8.0,valkey-8.1"
 CONTAINER_TOOLS = ["podman", "crun", "unshare", "redis-server", "redis-cli"]
 
 
-def _prepare(session: nox.Session, *extra: str) -> None:
-    session.install(*EDITABLE, "--group", "test", *extra)
+def _prepare(session: nox.Session) -> None:
+    session.install(*EDITABLE, "--group", "test")
 
 
 def _pytest(session: nox.Session, *what: str, **env: str) -> None:
@@ -96,7 +96,7 @@ def freeze(session: nox.Session) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """Measure, beside BullMQ for Node and Python."""
-    _prepare(session, "--group", "peers")
+    _prepare(session)
     session.run("python", "benchmarks/work.py", *session.posargs)
 
 

@@ -1,12 +1,12 @@
-"""The other side works by itself: what later tests expect of it, it does with nobody else on the queue."""
+"""The other sides work by themselves: what later tests expect of them, they do with nobody else on the queue."""
 
 import contextlib
 
-from support.peer import NodePeer
+from support.peer import Peer
 from support.servers import Server
 
 
-async def test_node_works_alone(node: NodePeer) -> None:
+async def test_node_works_alone(node: Peer) -> None:
     """A Node producer, worker and listener pass a job on and show its result, progress, logs and events."""
     queue = await node.open("Queue", "mail")
     events = await node.open("QueueEvents", "mail")
@@ -24,7 +24,7 @@ async def test_node_works_alone(node: NodePeer) -> None:
     assert (await queue.call("getJobLogs", added["id"]))["logs"] == ["one", "two", "one", "two"]
 
 
-async def test_node_keeps_to_the_prefix(node: NodePeer, server: Server, prefix: str) -> None:
+async def test_node_keeps_to_the_prefix(node: Peer, server: Server, prefix: str) -> None:
     """Everything the Node process writes lies under the test's own prefix."""
     queue = await node.open("Queue", "mail")
     await queue.call("add", "welcome", {})
@@ -33,3 +33,14 @@ async def test_node_keeps_to_the_prefix(node: NodePeer, server: Server, prefix: 
         keys = list(client.scan_iter())
     assert keys
     assert all(key.startswith(f"{prefix}:mail:") for key in keys)
+
+
+async def test_bullmq_python_works_alone(bullmq_python: Peer) -> None:
+    """A producer and a worker of BullMQ for Python pass a job on and show its result."""
+    queue = await bullmq_python.open("Queue", "mail")
+    added = await queue.call("add", "welcome", {"progress": [50], "returns": {"sent": True}}, {})
+    worker = await bullmq_python.open("Worker", "mail")
+
+    [[completed, *_]] = await worker.until_emitted("completed")
+
+    assert (completed["id"], completed["returnvalue"]) == (added["id"], {"sent": True})

@@ -1,7 +1,8 @@
-"""A Node process with BullMQ that a test talks to: queues, workers and events of another implementation.
+"""A process with BullMQ, for Node or for Python, that a test talks to.
 
-BullMQ is installed by npm into the checkout's cache, as locked in
-``tests/interop/node``, and only ever run. The process is ended with the test.
+BullMQ is installed into the checkout's cache (by npm as locked in
+``tests/interop/node``, by pip into an environment of its own) and only ever run.
+The process is ended with the test.
 """
 
 import asyncio
@@ -10,6 +11,8 @@ import functools
 import json
 import shutil
 import subprocess
+import sys
+import venv
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -20,9 +23,10 @@ from support.not_run import missing
 from support.server_files import CACHE, CHECKOUT
 from support.servers import Server
 
-__all__ = ["NodeObject", "NodePeer", "PeerError", "node_folder", "node_peer"]
+__all__ = ["Peer", "PeerError", "PeerObject", "node_peer", "python_peer"]
 
-SOURCES = CHECKOUT / "tests" / "interop" / "node"
+INTEROP = CHECKOUT / "tests" / "interop"
+BULLMQ_FOR_PYTHON = "bullmq==3.4.4"
 LINE_LIMIT_BYTES = 64 * 1024 * 1024
 ANSWER_WITHIN_S = 60.0
 
@@ -41,19 +45,20 @@ def node_folder() -> Path:
         missing("Node", "no node and npm on PATH")
     folder = CACHE / "node"
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = (SOURCES / "package-lock.json").read_bytes()
+    sources = INTEROP / "node"
+    wanted = (sources / "package-lock.json").read_bytes()
     installed = folder / "installed-lock.json"
     if not installed.exists() or installed.read_bytes() != wanted:
         _install(folder)
         installed.write_bytes(wanted)
-    for program in SOURCES.glob("*.mjs"):
+    for program in sources.glob("*.mjs"):
         shutil.copy(program, folder)
     return folder
 
 
 def _install(folder: Path) -> None:
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(SOURCES / name, folder)
+        shutil.copy(INTEROP / "node" / name, folder)
     npm = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
     try:
         done = subprocess.run(npm, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
@@ -63,9 +68,25 @@ def _install(folder: Path) -> None:
         missing("Node", f"npm could not install BullMQ: {(done.stderr.strip() or 'no reason given').splitlines()[-1]}")
 
 
+@functools.cache
+def python_with_bullmq() -> str:
+    """Return a Python that has BullMQ installed, or skip where it cannot be had."""
+    folder = CACHE / "bullmq-python"
+    python = folder / "bin" / "python"
+    ready = folder / f"ready-{BULLMQ_FOR_PYTHON}-{sys.version_info[0]}.{sys.version_info[1]}"
+    if not ready.exists():
+        venv.create(folder, clear=True, symlinks=True)
+        pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", BULLMQ_FOR_PYTHON]
+        done = subprocess.run(pip, capture_output=True, text=True, timeout=300, check=False)
+        if done.returncode:
+            missing("BullMQ for Python", (done.stderr.strip() or "no reason given").splitlines()[-1])
+        ready.touch()
+    return str(python)
+
+
 @attrs.define
-class NodePeer:
-    """One Node process.
+class Peer:
+    """One process of another implementation.
 
     Attributes:
         happened: Everything its objects emitted so far, in order.
@@ -77,11 +98,11 @@ class NodePeer:
     _changed: asyncio.Condition = attrs.field(factory=asyncio.Condition)
     _count: int = 0
 
-    async def open(self, kind: str, *args: Any) -> "NodeObject":
+    async def open(self, kind: str, *args: Any) -> "PeerObject":
         """Make a ``Queue``, ``Worker``, ``QueueEvents`` or ``FlowProducer``; a name and options as in Node."""
         handle = f"{kind}{self._count}"
         await self.ask({"open": kind, "as": handle, "args": args})
-        return NodeObject(peer=self, handle=handle)
+        return PeerObject(peer=self, handle=handle)
 
     async def ask(self, request: dict[str, Any]) -> Any:
         """Send one request and return its answer.
@@ -125,7 +146,7 @@ class NodePeer:
                 self.happened.append(message)
                 self._changed.notify_all()
         for answer in self._answers.values():
-            answer.set_exception(PeerError("the Node process ended"))
+            answer.set_exception(PeerError("the other process ended"))
 
     def _resolve(self, message: dict[str, Any]) -> None:
         answer = self._answers.pop(message["id"])
@@ -138,10 +159,10 @@ class NodePeer:
 
 
 @attrs.frozen(kw_only=True)
-class NodeObject:
-    """An object in the Node process."""
+class PeerObject:
+    """An object in the other process."""
 
-    peer: NodePeer
+    peer: Peer
     handle: str
 
     async def call(self, method: str, *args: Any) -> Any:
@@ -150,7 +171,7 @@ class NodeObject:
 
     async def of_job(self, job_id: str, method: str, *args: Any) -> Any:
         """Call a method of a job of this queue."""
-        given = [{"object": item.handle} if isinstance(item, NodeObject) else item for item in args]
+        given = [{"object": item.handle} if isinstance(item, PeerObject) else item for item in args]
         return await self.peer.ask({"on": self.handle, "job": job_id, "call": method, "args": given})
 
     def emitted(self, event: str) -> list[list[Any]]:
@@ -164,7 +185,7 @@ class NodeObject:
 
 
 @contextlib.asynccontextmanager
-async def node_peer(server: Server, prefix: str) -> AsyncIterator[NodePeer]:
+async def node_peer(server: Server, prefix: str) -> AsyncIterator[Peer]:
     """Run a Node process beside a server for the length of an ``async with`` block.
 
     Args:
@@ -172,14 +193,25 @@ async def node_peer(server: Server, prefix: str) -> AsyncIterator[NodePeer]:
         prefix: Prefix of their keys.
     """
     folder = await asyncio.to_thread(node_folder)
+    async with _running(["node", str(folder / "peer.mjs"), server.host, str(server.port), prefix]) as peer:
+        yield peer
+
+
+@contextlib.asynccontextmanager
+async def python_peer(server: Server, prefix: str) -> AsyncIterator[Peer]:
+    """Run a process with BullMQ for Python beside a server, as :func:`node_peer` does for Node."""
+    python = await asyncio.to_thread(python_with_bullmq)
+    program = INTEROP / "python" / "peer.py"
+    async with _running([python, str(program), server.host, str(server.port), prefix]) as peer:
+        yield peer
+
+
+@contextlib.asynccontextmanager
+async def _running(command: list[str]) -> AsyncIterator[Peer]:
     process = await asyncio.create_subprocess_exec(
-        *["node", "peer.mjs", server.host, str(server.port), prefix],
-        cwd=folder,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        limit=LINE_LIMIT_BYTES,
+        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_LIMIT_BYTES
     )
-    peer = NodePeer(process)
+    peer = Peer(process)
     listening = asyncio.create_task(peer.listen())
     try:
         yield peer
