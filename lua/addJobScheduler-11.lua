@@ -28,7 +28,7 @@ local schedulers, meta, schedulerId, prefix = KEYS[1], KEYS[5], ARGV[3], ARGV[8]
 local wanted, opts = cmsgpack.unpack(ARGV[2]), cmsgpack.unpack(ARGV[6])
 local templateJson = cjson.encode(cmsgpack.unpack(ARGV[5]))
 local now, every = tonumber(ARGV[7]), tonumber(wanted.every)
-local offset = tonumber(wanted.offset or opts['repeat'] and opts['repeat'].offset) or 0
+local offset = tonumber(wanted.offset or opts['repeat'] and opts['repeat'].offset or 0)
 
 --@include checkScheduled
 --@include maxEvents
@@ -36,8 +36,21 @@ local offset = tonumber(wanted.offset or opts['repeat'] and opts['repeat'].offse
 --@include deleteJob
 --@include enqueueJob
 
-checkScheduled(opts, now, every, ARGV[1])
-if type(wanted.name) ~= 'string' then error('nothing scheduled, nothing written: name is not text', 0) end
+checkScheduled(opts, now, every, offset, ARGV[1])
+
+local fields = {}
+local function field(name, value)
+  if not value then return end
+  if type(value) ~= 'string' and type(value) ~= 'number' then
+    error('nothing scheduled, nothing written: ' .. name .. ' is neither text nor a number', 0)
+  end
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
+for _, name in ipairs({ 'name', 'tz', 'limit', 'pattern', 'startDate', 'endDate', 'every' }) do
+  field(name, wanted[name])
+end
+if not wanted.name then error('nothing scheduled, nothing written: no name', 0) end
 
 local recordKey = schedulers .. ':' .. schedulerId
 local jobOf = 'repeat:' .. schedulerId .. ':'
@@ -65,11 +78,7 @@ local function replacePlanned()
   return true
 end
 local isReplaced = previous and replacePlanned()
-if not isReplaced then
-  wanted.offset = newOffset
-elseif every and not isChanged then
-  slot = previous
-end
+if isReplaced and every and not isChanged then slot = previous end
 
 local function isTaken()
   return redis.call('EXISTS', prefix .. jobOf .. slot) == 1
@@ -84,17 +93,8 @@ elseif not isReplaced and isTaken() then
   return -10
 end
 
-local fields = { 'name', wanted.name, 'ic', record[2] or '1' }
-local function field(name, value)
-  if value then
-    fields[#fields + 1] = name
-    fields[#fields + 1] = value
-  end
-end
-for _, name in ipairs({ 'tz', 'limit', 'pattern', 'startDate', 'endDate', 'every' }) do
-  field(name, wanted[name])
-end
-field('offset', wanted.offset or record[3])
+field('offset', not isReplaced and newOffset or wanted.offset or record[3])
+field('ic', record[2] or '1')
 field('opts', templateJson ~= '{}' and templateJson)
 field('data', ARGV[4] ~= '{}' and ARGV[4])
 redis.call('ZADD', schedulers, slot, schedulerId)

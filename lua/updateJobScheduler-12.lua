@@ -39,11 +39,10 @@ if not previous or ARGV[7] ~= jobOf .. previous then return end
 local recordKey = schedulers .. ':' .. schedulerId
 local record = redis.call('HMGET', recordKey, 'every', 'offset', 'name', 'data')
 local every = tonumber(record[1] or asked.every)
-checkScheduled(opts, now, every, ARGV[1])
+local offset = tonumber(record[2] or asked.offset or 0)
+checkScheduled(opts, now, every, offset, ARGV[1])
 local slot = ARGV[1]
-if every then
-  slot = nextSlot(previous, every, now, tonumber(record[2] or asked.offset) or 0)
-end
+if every then slot = nextSlot(previous, every, now, offset) end
 
 local id, events = jobOf .. slot, KEYS[9]
 if redis.call('EXISTS', prefix .. id) == 1 then

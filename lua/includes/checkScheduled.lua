@@ -2,15 +2,20 @@
 -- opts     table   options of the job to be made, decoded; delay and jobId are set later
 -- now      ms      number, or nil if it was none
 -- every    number  or nil
+-- offset   number  or nil if it was none
 -- slot     text    the next slot, looked at without every
 -- Raises   what is wrong; correct clients never see it
 -- Spec     protocol 02 section 4; 01 section 13
-local function checkScheduled(opts, now, every, slot)
-  local wrong = not now and 'now (ms)'
-    or every and not (every > 0) and 'every (ms above 0)'
+local function checkScheduled(opts, now, every, offset, slot)
+  local de = opts.de
+  local dedupId = type(de or {}) == 'table' and (not de or de.id or '')
+  -- NaN and the infinities differ from themselves by something that is not 0
+  local wrong = not (now and now - now == 0) and 'now (ms)'
+    or every and not (every > 0 and every - every == 0) and 'every (ms above 0)'
+    or not offset and 'offset (ms)'
     or not every and not tonumber(slot) and 'next slot (ms)'
     or not tonumber(opts.priority or 0) and 'option priority (number)'
-    or opts.de and type(opts.de) ~= 'table' and 'option de (map)'
+    or (not dedupId or type(dedupId) == 'table') and 'option de (map with id)'
   if wrong then error('nothing scheduled, nothing written: wrong or missing ' .. wrong, 0) end
   -- A client has no slot yet and may have computed NaN, which JSON does not know.
   opts.delay, opts.jobId = 0, ''
