@@ -50,7 +50,9 @@ end
 for _, name in ipairs({ 'name', 'tz', 'limit', 'pattern', 'startDate', 'endDate', 'every' }) do
   field(name, wanted[name])
 end
-if not wanted.name then error('nothing scheduled, nothing written: no name', 0) end
+if not wanted.name or wanted.every and not every then
+  error('nothing scheduled, nothing written: no name, or every is not a number', 0)
+end
 
 local recordKey = schedulers .. ':' .. schedulerId
 local jobOf = 'repeat:' .. schedulerId .. ':'

@@ -7,15 +7,14 @@
 -- Raises   what is wrong; correct clients never see it
 -- Spec     protocol 02 section 4; 01 section 13
 local function checkScheduled(opts, now, every, offset, slot)
-  local de = opts.de
-  local dedupId = type(de or {}) == 'table' and (not de or de.id or '')
+  local de, at = opts.de, every or tonumber(slot)
+  local dedupId = type(de) == 'table' and type(de.id or '')
   -- NaN and the infinities differ from themselves by something that is not 0
   local wrong = not (now and now - now == 0) and 'now (ms)'
-    or every and not (every > 0 and every - every == 0) and 'every (ms above 0)'
+    or not (at and at > 0 and at - at == 0) and (every and 'every' or 'next slot') .. ' (ms above 0)'
     or not offset and 'offset (ms)'
-    or not every and not tonumber(slot) and 'next slot (ms)'
     or not tonumber(opts.priority or 0) and 'option priority (number)'
-    or (not dedupId or type(dedupId) == 'table') and 'option de (map with id)'
+    or de and dedupId ~= 'string' and dedupId ~= 'number' and 'option de (map with id)'
   if wrong then error('nothing scheduled, nothing written: wrong or missing ' .. wrong, 0) end
   -- A client has no slot yet and may have computed NaN, which JSON does not know.
   opts.delay, opts.jobId = 0, ''
