@@ -10,7 +10,7 @@ local logs, keep = KEYS[2], nil
 if ARGV[3] and ARGV[3] ~= '' then
   keep = tonumber(ARGV[3])
   if not (keep and keep >= 1 and keep % 1 == 0) then
-    return redis.error_reply('ERR the number of log rows to keep must be whole and above 0')
+    return redis.error_reply('addLog: the number of log rows to keep must be whole and above 0')
   end
 end
 if redis.call('EXISTS', KEYS[1]) == 0 then return -1 end

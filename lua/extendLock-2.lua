@@ -8,7 +8,7 @@
 -- Spec    protocol 03 3.8                      Frozen  manifest.toml
 local duration = tonumber(ARGV[2])
 if not (duration and duration >= 1 and duration % 1 == 0) then
-  return redis.error_reply('ERR the duration of a lock must be whole milliseconds above 0')
+  return redis.error_reply('extendLock: the duration of a lock must be whole milliseconds above 0')
 end
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])

@@ -10,10 +10,10 @@
 local prefix, tokens, ids = ARGV[1], cmsgpack.unpack(ARGV[2]), cmsgpack.unpack(ARGV[3])
 local duration = tonumber(ARGV[4])
 if type(tokens) ~= 'table' or type(ids) ~= 'table' then
-  return redis.error_reply('ERR extendLocks needs an array of tokens and one of ids')
+  return redis.error_reply('extendLocks: needs an array of tokens and one of ids')
 end
 if not (duration and duration >= 1 and duration % 1 == 0) then
-  return redis.error_reply('ERR the duration of a lock must be whole milliseconds above 0')
+  return redis.error_reply('extendLocks: the duration of a lock must be whole milliseconds above 0')
 end
 local locks, kept, lost = {}, {}, {}
 for i, id in ipairs(ids) do locks[i] = prefix .. id .. ':lock' end

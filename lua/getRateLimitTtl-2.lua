@@ -6,6 +6,6 @@
 -- Spec    protocol 03 3.10, S10                Frozen  manifest.toml
 --@include rateLimitTtl
 local max = tonumber(ARGV[1])
-if not max then return redis.error_reply('ERR getRateLimitTtl needs a number') end
+if not max then return redis.error_reply('getRateLimitTtl: needs a number') end
 if max == 0 then max = tonumber(redis.call('HGET', KEYS[2], 'max')) end
 return max and rateLimitTtl(KEYS[1], max) or redis.call('PTTL', KEYS[1])

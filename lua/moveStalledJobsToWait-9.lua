@@ -21,7 +21,7 @@
 --@include maxEvents
 local stalled, wait, active, events = KEYS[1], KEYS[2], KEYS[3], KEYS[8]
 local maxStalls, prefix = tonumber(ARGV[1]), ARGV[2]
-if not maxStalls then return redis.error_reply('ERR moveStalledJobsToWait needs a number of stalls') end
+if not maxStalls then return redis.error_reply('moveStalledJobsToWait: needs a number of stalls') end
 if redis.call('EXISTS', KEYS[4]) == 1 then return {} end
 redis.call('SET', KEYS[4], ARGV[3], 'PX', ARGV[4])
 redis.call('XTRIM', events, 'MAXLEN', '~', maxEvents(KEYS[5]))
@@ -33,7 +33,8 @@ end
 
 local recovered = {}
 local function recover(id)
-  if redis.call('LREM', active, '1', id) == 0 then return end
+  -- Lost jobs are among the oldest, and those are at the tail.
+  if redis.call('LREM', active, '-1', id) == 0 then return end
   local job = prefix .. id
   local set = redis.call('HMGET', job, 'name', 'stc', 'rjk')
   if not set[1] and redis.call('EXISTS', job) == 0 then return end

@@ -19,15 +19,13 @@
 --          {0, 0, 0, 0}          none at all, paused, or at the concurrency limit
 -- Event    waiting {jobId, prev = delayed}; active {jobId, prev = waiting}
 -- Spec     protocol 03 3.1                      Frozen  manifest.toml
+--@include checkTake
 --@include fetchNext
---@include takeFault
-local prefix, now, opts = ARGV[1], ARGV[2], cmsgpack.unpack(ARGV[3])
+local now, opts = ARGV[2], cmsgpack.unpack(ARGV[3])
 if type(opts) ~= 'table' or not tonumber(now) then
-  return redis.error_reply('ERR moveToActive needs a timestamp and a map of options')
+  return redis.error_reply('moveToActive: needs a timestamp and a map of options')
 end
-local fault = takeFault(opts)
-if fault then return fault end
-
+checkTake(opts)
 local set = redis.call('HMGET', KEYS[9], 'paused', 'concurrency', 'max', 'duration')
-return fetchNext(prefix, now, opts, set, false, KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[6], KEYS[7], KEYS[10], KEYS[11])
+return fetchNext(ARGV[1], now, opts, set, false, KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[6], KEYS[7], KEYS[10], KEYS[11])
   or {0, 0, 0, 0}

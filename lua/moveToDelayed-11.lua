@@ -24,27 +24,24 @@
 -- Event    delayed {jobId, delay = ms when due}, trimmed; those of the fetch
 -- Spec     protocol 03 3.4                      Frozen  manifest.toml
 --@include delayedScore
---@include delayMarker
---@include fetchNext
---@include fieldList
 --@include leaveActive
---@include maxEvents
---@include takeFault
+--@include queueSettings
 local marker, active, delayed, job, events, meta = KEYS[1], KEYS[2], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local prefix, now, id, delay = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[5])
-local fields = fieldList(ARGV[7])
+local fields, opts = {}, nil
 if not now or not delay then
-  return redis.error_reply('ERR moveToDelayed needs a timestamp and a delay')
+  return redis.error_reply('moveToDelayed: needs a timestamp and a delay')
 end
-if not fields then
-  return redis.error_reply('ERR the field list must be an array of names and values')
+-- An include inside a branch costs nothing where it is not taken.
+if ARGV[7] and ARGV[7] ~= '' then
+--@include fieldList
+  fields = fieldList(ARGV[7])
 end
-local opts
 if ARGV[8] == '1' then
+--@include checkTake
   opts = cmsgpack.unpack(ARGV[9])
-  if type(opts) ~= 'table' then return redis.error_reply('ERR a fetch needs a map of options') end
-  local fault = takeFault(opts)
-  if fault then return fault end
+  if type(opts) ~= 'table' then return redis.error_reply('moveToDelayed: a fetch needs a map of options') end
+  checkTake(opts)
 end
 
 local set = redis.call('HMGET', job, 'name', 'atm')
@@ -58,13 +55,16 @@ if ARGV[6] == '0' then fields[count + 3], fields[count + 4] = 'atm', (set[2] or 
 redis.call('HSET', job, unpack(fields))
 local score, due = delayedScore(delayed, now, delay)
 redis.call('ZADD', delayed, score, id)
-redis.call('XADD', events, 'MAXLEN', '~', maxEvents(meta), '*', 'event', 'delayed', 'jobId', id, 'delay', due)
+local queue = queueSettings(meta)
+local limit = queue[5]
+redis.call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'delayed', 'jobId', id, 'delay', due)
 
 if opts then
-  local queue = redis.call('HMGET', meta, 'paused', 'concurrency', 'max', 'duration')
+--@include fetchNext
   local taken = fetchNext(prefix, ARGV[2], opts, queue, true, KEYS[9], active, KEYS[3], events, KEYS[10], delayed, KEYS[11], marker)
   -- Anything but a job is dropped: the caller's next take tells it again.
   if taken and taken[2] ~= 0 and not taken.err then return taken end
 end
+--@include delayMarker
 delayMarker(marker, delayed)
 return 0

@@ -32,106 +32,100 @@
 --          those of the fetch; drained
 -- Writes   the parent's keys, also in another queue (see childFailed, releaseParent)
 -- Spec     protocol 03 3.2                      Frozen  manifest.toml
---@include leaveActive
---@include fieldList
---@include takeFault
---@include parentPlace
---@include finishDeduplication
---@include childFailed
---@include dropDependency
---@include keepFinished
---@include removeJobKeys
---@include collectMetrics
+-- Includes inside a branch below cost nothing where it is not taken; what two branches
+-- share is named before both.
+--@include pushPrioritized
 --@include fetchNext
+--@include leaveActive
+--@include queueSettings
 local wait, active, prioritized, events, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[7]
 local meta, pc, finished, job, marker = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[14]
-local id, now, property, value = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local isCompleted, isFetching, prefix = ARGV[5] == 'completed', ARGV[6] == '1', ARGV[7]
-local opts, fields = cmsgpack.unpack(ARGV[8]), fieldList(ARGV[9])
+local id, now, property, value, target = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local isFailed, isFetching, prefix = target ~= 'completed', ARGV[6] == '1', ARGV[7]
 
 -- 1. Refuse what could not be carried out to the end.
-local function isWhole(number) return type(number) == 'number' and number % 1 == 0 end
+local opts, fields = cmsgpack.unpack(ARGV[8]), nil
 local keep = type(opts) == 'table' and opts.keepJobs
 if type(keep) ~= 'table' or type(opts.token) ~= 'string' or not tonumber(now) then
-  return redis.error_reply('ERR moveToFinished needs a timestamp and the options token and keepJobs')
+  return redis.error_reply('moveToFinished: needs a timestamp and the options token and keepJobs')
 end
-local metricsSize, attempts = tonumber(opts.maxMetricsSize), tonumber(opts.attempts)
-if opts.maxMetricsSize ~= '' and not isWhole(metricsSize) then
-  return redis.error_reply('ERR the option maxMetricsSize must be a whole number or an empty text')
+local attempts, points = tonumber(opts.attempts), tonumber(opts.maxMetricsSize)
+if isFailed and not attempts then return redis.error_reply('moveToFinished: a failed job needs the option attempts') end
+if opts.maxMetricsSize ~= '' and not (points and points % 1 == 0) then
+  return redis.error_reply('moveToFinished: option maxMetricsSize must be a whole number or an empty text')
 end
-if type(keep.age or 0) ~= 'number' or not isWhole(keep.count or 0) or not isWhole(keep.limit or 0) then
-  return redis.error_reply('ERR keepJobs takes numbers, whole ones for count and limit')
+local age, count, ageLimit = tonumber(keep.age), tonumber(keep.count), tonumber(keep.limit)
+if keep.age and not age or keep.count and not (count and count % 1 == 0) or keep.limit and not (ageLimit and ageLimit % 1 == 0) then
+  return redis.error_reply('moveToFinished: keepJobs takes numbers, whole ones for count and limit')
 end
-if not isCompleted and not attempts then
-  return redis.error_reply('ERR a failed job needs the option attempts')
+if ARGV[9] and ARGV[9] ~= '' then
+--@include fieldList
+  fields = fieldList(ARGV[9])
 end
-if not fields then
-  return redis.error_reply('ERR the field list must be an array of names and values')
+if isFetching then
+--@include checkTake
+  checkTake(opts)
 end
-local fault = isFetching and takeFault(opts)
-if fault then return fault end
 
 -- 2. May this caller end this job now?
 local set = redis.call('HMGET', job, 'name', 'atm', 'defa', 'deid', 'parentKey', 'parent')
 if not set[1] and redis.call('EXISTS', job) == 0 then return -1 end
-if isCompleted then
+if not isFailed then
   local dependencies = job .. ':dependencies'
   if redis.call('EXISTS', dependencies, job .. ':unsuccessful') > 0 then
     return redis.call('EXISTS', dependencies) == 1 and -4 or -9
   end
 end
-local isDeferred, dedupId, parentKey = set[3], set[4], set[5]
-local parent = set[6] and cjson.decode(set[6])
+local dedupId, parentKey, parent = set[4], set[5], isFailed and set[6] and cjson.decode(set[6])
 local left = leaveActive(active, KEYS[5], job .. ':lock', id, opts.token)
 if left ~= 0 then return left end
 
--- 3. What others waited for: the next job of its deduplication id, the parent.
-local queue = redis.call('HMGET', meta, 'paused', 'concurrency', 'max', 'duration', 'opts.maxLenEvents')
-local limit = queue[5]
-if not limit then
-  limit = '10000'
-  redis.call('HSET', meta, 'opts.maxLenEvents', limit)
-elseif limit == '0' then
-  -- Trimmed with the event that is being added, that one would be lost to all.
-  limit = '1'
+-- 3. The job itself.
+local made = (set[2] or 0) + 1
+if count ~= 0 then
+  if fields then redis.call('HSET', job, unpack(fields)) end
+  redis.call('HSET', job, property, value, 'finishedOn', now, 'atm', made)
+  -- A deferred failure belongs to the run that is over.
+  if set[3] then redis.call('HDEL', job, 'defa') end
+  redis.call('ZADD', finished, now, id)
 end
-if dedupId then finishDeduplication(prefix, id, dedupId, now, limit) end
-if not isCompleted then
-  if parent then childFailed(parent, job, value, now) end
-elseif parentKey then
-  local dependencies = parentKey .. ':dependencies'
-  if redis.call('SREM', dependencies, job) == 1 and redis.call('EXISTS', parentKey) == 1 then
-    redis.call('HSET', parentKey .. ':processed', job, value)
-    if redis.call('EXISTS', dependencies) == 0 then
-      local parentPrefix, parentId = parentPlace(job, parentKey)
-      if redis.call('ZREM', parentPrefix .. 'waiting-children', parentId) == 1 then
-        releaseParent(string.sub(parentPrefix, 1, -2), parentKey, parentId, now)
-      end
-    end
+
+-- 4. Who waited for it: the next job of its deduplication id, its parent. Then what was kept long enough.
+local queue = queueSettings(meta)
+local limit = queue[5]
+if dedupId or parentKey or parent or age or count and count >= 0 then
+--@include childCompleted
+--@include keepFinished
+  if dedupId then
+--@include finishDeduplication
+    finishDeduplication(prefix, id, dedupId, now, limit)
+  end
+  if parent then
+--@include childFailed
+    childFailed(parent, job, value, now)
+  elseif parentKey and not isFailed then
+    childCompleted(parentKey, job, value, now)
+  end
+  if count == 0 then
+    if parentKey then dropDependency(job, parentKey) end
+    removeJobKeys(job)
+  else
+    keepFinished(prefix, finished, now, age, ageLimit, count)
   end
 end
 
--- 4. The job itself. The event log is trimmed with the event all finishes have.
-local made = (set[2] or 0) + 1
-if keep.count == 0 then
-  if parentKey then dropDependency(job, parentKey) end
-  removeJobKeys(job)
-else
-  local count = #fields
-  fields[count + 1], fields[count + 2], fields[count + 3] = property, value, 'finishedOn'
-  fields[count + 4], fields[count + 5], fields[count + 6] = now, 'atm', made
-  redis.call('HSET', job, unpack(fields))
-  redis.call('ZADD', finished, now, id)
-  if isDeferred then redis.call('HDEL', job, 'defa') end
-  keepFinished(prefix, finished, keep, now)
-end
-redis.call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', ARGV[5], 'jobId', id, property, value, 'prev', 'active')
-if not isCompleted and made >= attempts then
+-- 5. Tell it. The log is trimmed with this event; a limit of 0 would take the event itself.
+redis.call('XADD', events, 'MAXLEN', '~', limit == '0' and '1' or limit, '*',
+  'event', target, 'jobId', id, property, value, 'prev', 'active')
+if isFailed and made >= attempts then
   redis.call('XADD', events, '*', 'event', 'retries-exhausted', 'jobId', id, 'attemptsMade', made)
 end
-if metricsSize then collectMetrics(KEYS[13], now, metricsSize) end
+if points then
+--@include collectMetrics
+  collectMetrics(KEYS[13], now, points)
+end
 
--- 5. The next job.
+-- 6. The next job.
 if isFetching then
   local taken = fetchNext(prefix, now, opts, queue, true, wait, active, prioritized, events, KEYS[6], delayed, pc, marker)
   if taken and not taken.err then return taken end

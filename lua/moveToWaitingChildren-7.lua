@@ -17,7 +17,7 @@
 -- Spec     protocol 03 3.5                      Frozen  manifest.toml
 --@include leaveActive
 local job, dependencies, child, now, id = KEYS[3], KEYS[4], ARGV[2], ARGV[3], ARGV[4]
-if not tonumber(now) then return redis.error_reply('ERR moveToWaitingChildren needs a timestamp') end
+if not tonumber(now) then return redis.error_reply('moveToWaitingChildren: needs a timestamp') end
 if redis.call('EXISTS', job) == 0 then return -1 end
 if redis.call('EXISTS', KEYS[5]) == 1 then return -9 end
 local pending

@@ -19,7 +19,6 @@
 -- Reply    0 done   -1 job hash absent   -2 no lock   -3 not active   -6 another token holds the lock
 -- Event    waiting {jobId, prev = delayed}, also when refused; waiting {jobId, prev = active}, trimmed
 -- Spec     protocol 03 3.3                      Frozen  manifest.toml
---@include fieldList
 --@include leaveActive
 --@include promoteDelayed
 --@include pushWait
@@ -27,12 +26,13 @@
 local active, wait, job, events = KEYS[1], KEYS[2], KEYS[4], KEYS[6]
 local prioritized, pc, marker = KEYS[8], KEYS[9], KEYS[10]
 local prefix, now, push, id = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
-local fields = fieldList(ARGV[6])
 if not now or push ~= 'LPUSH' and push ~= 'RPUSH' then
-  return redis.error_reply('ERR retryJob needs a timestamp and LPUSH or RPUSH')
+  return redis.error_reply('retryJob: needs a timestamp and LPUSH or RPUSH')
 end
-if not fields then
-  return redis.error_reply('ERR the field list must be an array of names and values')
+local fields = {}
+if ARGV[6] and ARGV[6] ~= '' then
+--@include fieldList
+  fields = fieldList(ARGV[6])
 end
 
 local set = redis.call('HMGET', job, 'name', 'priority', 'atm')

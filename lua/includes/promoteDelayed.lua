@@ -1,6 +1,6 @@
 -- promoteDelayed · makes delayed jobs wait whose time has come, 1000 at most
 -- prefix    text    <prefix>:<queue>:
--- now       number  ms
+-- now       ms      number or text
 -- isClosed  true leaves the marker alone (see closed)
 -- delayed, prioritized, marker  zset     wait  list     pc  string     events  stream
 -- Event     waiting {jobId, prev = delayed}, untrimmed
