@@ -2,14 +2,13 @@
 
 import contextlib
 
-from support.peer import Peer
+from support.peer import Peer, PeerObject
 from support.servers import Server
 
 
-async def test_node_works_alone(node: Peer) -> None:
+async def test_node_works_alone(node: Peer, events: PeerObject) -> None:
     """A Node producer, worker and listener pass a job on and show its result, progress, logs and events."""
     queue = await node.open("Queue", "mail")
-    events = await node.open("QueueEvents", "mail")
     plan = {"logs": ["one", "two"], "progress": [50, {"step": 2}], "failures": 1, "returns": {"sent": True}}
 
     added = await queue.call("add", "welcome", plan, {"attempts": 2})
