@@ -1,0 +1,135 @@
+"""Add jobs.
+
+An add is repeatable only with a job id of the caller's: the second run then
+finds the job and changes nothing. Without one, the server would number a second
+job; with a deduplication id, a second refusal could replace the job that is
+kept for later.
+
+Source: protocol spec 02 sections 1 to 3.
+"""
+
+from collections.abc import Mapping
+
+from echomq import codec, replies
+from echomq.call import ScriptCall
+from echomq.job import Job
+from echomq.keys import Keys
+
+__all__ = ["add_delayed_job", "add_job", "add_parent_job", "add_prioritized_job", "add_standard_job", "release_parent"]
+
+
+def add_job(job: Job, *, defer: bool = False, has_children: bool = False) -> ScriptCall[str]:
+    """Add a job with the script that its options ask for.
+
+    Args:
+        job: From :meth:`~echomq.job.Job.from_options`.
+        defer: The job is part of a flow: its parent is released by a later :func:`release_parent`.
+        has_children: The job waits for children, which are added after it.
+
+    Returns:
+        Decodes to the id: the job's own, or that of the job that was there already.
+
+    Raises:
+        ParentNotFound: By ``decode``; nothing was written.
+        ParentConflict: By ``decode``; the job exists and has another parent.
+
+    Source: protocol spec 02 section 2.
+    """
+    if has_children:
+        return add_parent_job(job, defer=defer)
+    if job.delay_ms > 0:
+        return add_delayed_job(job, defer=defer)
+    if job.priority:
+        return add_prioritized_job(job, defer=defer)
+    return add_standard_job(job, defer=defer)
+
+
+def add_standard_job(job: Job, *, defer: bool = False) -> ScriptCall[str]:
+    """Add a job that may run at once, in order of arrival."""
+    k = job.keys
+    keys = (k.wait, k.paused, k.meta, k.id_counter, k.completed, k.delayed, k.active, k.events, k.marker)
+    return _add("addStandardJob", keys, job, defer)
+
+
+def add_delayed_job(job: Job, *, defer: bool = False) -> ScriptCall[str]:
+    """Add a job that may not run before its delay is over."""
+    k = job.keys
+    keys = (k.marker, k.meta, k.id_counter, k.delayed, k.completed, k.events)
+    return _add("addDelayedJob", keys, job, defer)
+
+
+def add_prioritized_job(job: Job, *, defer: bool = False) -> ScriptCall[str]:
+    """Add a job that may run at once, by priority."""
+    k = job.keys
+    keys = (
+        *(k.marker, k.meta, k.id_counter, k.prioritized, k.delayed),
+        *(k.completed, k.active, k.events, k.priority_counter),
+    )
+    return _add("addPrioritizedJob", keys, job, defer)
+
+
+def add_parent_job(job: Job, *, defer: bool = False) -> ScriptCall[str]:
+    """Add a job that waits for its children; its delay and priority count afterwards."""
+    k = job.keys
+    keys = (k.meta, k.id_counter, k.delayed, k.waiting_children, k.completed, k.events)
+    return _add("addParentJob", keys, job, defer)
+
+
+def _add(script: str, keys: tuple[str, ...], job: Job, defer: bool) -> ScriptCall[str]:
+    options, parent_key = job.options, job.parent_key
+    deduplication = options.deduplication
+    head = (
+        job.keys.base,
+        job.id,
+        job.name,
+        job.timestamp_ms,
+        parent_key,
+        None if parent_key is None else f"{parent_key}:dependencies",
+        None if parent_key is None else _parent(job),
+        job.scheduler_id,
+        None if deduplication is None else job.keys.deduplication(deduplication.id),
+        1 if defer else None,
+    )
+    return ScriptCall(
+        script=script,
+        keys=keys,
+        args=(codec.pack(head), job.raw_data, codec.pack(options.to_wire())),
+        decode=replies.Checked(replies.text, script, job.id or None),
+        repeatable=bool(job.id) and deduplication is None,
+    )
+
+
+def _parent(job: Job) -> Mapping[str, object] | None:
+    options = job.options
+    if options.parent is None:
+        return job.parent
+    parent: dict[str, object] = {"id": options.parent.id, "queueKey": options.parent.queue}
+    flags = {
+        "fpof": options.fail_parent_on_failure,
+        "rdof": options.remove_dependency_on_failure,
+        "idof": options.ignore_dependency_on_failure,
+        "cpof": options.continue_parent_on_failure,
+    }
+    parent.update({flag: True for flag, is_set in flags.items() if is_set})
+    return parent
+
+
+def release_parent(keys: Keys, job_id: str, now_ms: int) -> ScriptCall[None]:
+    """Let a parent of a flow run if none of its children is pending; the last step of a flow's insert.
+
+    Repeatable: a parent that was released no longer waits for children, and a second run stops there.
+
+    Args:
+        keys: The parent's queue.
+        job_id: The parent.
+        now_ms: The present; a delay of the parent counts from here.
+
+    Source: protocol spec 02 section 3.
+    """
+    return ScriptCall(
+        script="releaseParentIfNoPendingDependencies",
+        keys=(keys.job(job_id), keys.dependencies(job_id)),
+        args=(keys.qualified_name, job_id, now_ms),
+        decode=replies.nothing,
+        repeatable=True,
+    )
