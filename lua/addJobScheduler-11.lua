@@ -57,7 +57,8 @@ end
 local recordKey = schedulers .. ':' .. schedulerId
 local jobOf = 'repeat:' .. schedulerId .. ':'
 local limit = maxEvents(meta)
-local previous = redis.call('ZSCORE', schedulers, schedulerId)
+-- As a number: ids hold a slot as Lua prints it, a score can have more digits.
+local previous = tonumber(redis.call('ZSCORE', schedulers, schedulerId))
 local record = redis.call('HMGET', recordKey, 'every', 'ic', 'offset')
 local isChanged = previous and every ~= tonumber(record[1])
 
