@@ -23,7 +23,7 @@ from support.not_run import missing
 from support.server_files import CACHE, CHECKOUT
 from support.servers import Server
 
-__all__ = ["Peer", "PeerError", "PeerObject", "node_peer", "python_peer"]
+__all__ = ["Peer", "PeerError", "PeerObject", "node_folder", "node_peer", "python_peer"]
 
 INTEROP = CHECKOUT / "tests" / "interop"
 BULLMQ_FOR_PYTHON = "bullmq==3.4.4"
