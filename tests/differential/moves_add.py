@@ -27,7 +27,7 @@ def _options(world: World, script: str) -> dict[str, Any]:
 
 
 def _deduplication(world: World) -> dict[str, Any]:
-    options: dict[str, Any] = {"id": world.pick("d1", "d2")}
+    options: dict[str, Any] = {"id": world.pick("d1", "d1", "d1", "d2")}
     if world.chance(0.5):
         options["ttl"] = world.pick(0, 500_000, 900_000)
     for switch in ("extend", "replace", "keepLastIfActive", "reschedule"):
@@ -63,20 +63,19 @@ def add(world: World) -> list[Step]:
     """One job, perhaps with an id of its own, a parent or deduplication."""
     queue, script = world.queue(), world.rng.choice(_SCRIPTS)
     options = _options(world, script)
-    if world.chance(0.3):
+    if world.chance(0.4):
         options["de"] = _deduplication(world)
     job_id = world.pick("a", "b", "c", "d") if world.chance(0.3) else ""
     parent = parent_queue = flag = ""
     if world.chance(0.25):
-        parent_queue = world.queue()
-        parent = world.job(parent_queue, "waiting-children", "active")
+        parent_queue, parent = world.find("waiting-children", "active")
         flag = world.pick(*_FLAGS)
     return [_add(world, queue, script, job_id=job_id, options=options, parent=parent, parent_queue=parent_queue, flag=flag, defer=world.chance(0.1))]
 
 
 def flow(world: World) -> list[Step]:
     """A tree of two or three levels over several queues, as a flow producer sends it."""
-    fresh = f"f{world.rng.randrange(1_000)}"
+    fresh = f"f{world.rng.randrange(1_000)}{world.rng.choices(('', ':x:y'), (30, 1))[0]}"
     root_queue = world.queue()
     steps = [_add(world, root_queue, "addParentJob", job_id=fresh, options=_options(world, ""), defer=True)]
     parents = [(root_queue, fresh)]
@@ -127,8 +126,8 @@ def scheduler(world: World) -> list[Step]:
 
 def scheduler_next(world: World) -> list[Step]:
     """The next iteration, as the worker asks for it that has just taken the job."""
-    queue, now = world.queue(), world.tick()
-    job_id = world.job(queue, "active", "delayed", "wait")
+    now = world.tick()
+    queue, job_id = world.find("active", "delayed", "wait")
     name = world.fields(queue, job_id).get("rjk") or world.pick("s1", "s2")
     record = world.value(f"{queue}:repeat:{name}", {})
     slot = "" if "every" in record else str(now + world.pick(1_000, 60_000))

@@ -26,8 +26,7 @@ def pause(world: World) -> list[Step]:
 
 def change(world: World) -> list[Step]:
     """Promote, or change delay or priority."""
-    queue = world.queue()
-    job_id = world.job(queue, "delayed", "delayed", "prioritized", "wait")
+    queue, job_id = world.find("delayed", "delayed", "prioritized", "wait")
     return [
         world.pick(
             call(queue, "promote", f"{queue}:", job_id),
@@ -65,8 +64,7 @@ def remove(world: World) -> list[Step]:
 
 def orphans(world: World) -> list[Step]:
     """Remove keys of jobs that no state knows, after some job has lost its place."""
-    queue = world.queue()
-    job_id = world.job(queue, "wait")
+    queue, job_id = world.find("wait")
     lost: list[Step] = [Command("LREM", f"{queue}:wait", "1", job_id)] if world.chance(0.3) else []
     sub_keys, names = (_SUB_KEYS, _NAMES)
     return [*lost, call(queue, "removeOrphanedJobs", len(names), *names, len(sub_keys), *sub_keys, *world.jobs(queue)[:5], job_id, "ghost")]

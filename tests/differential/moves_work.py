@@ -37,8 +37,8 @@ def _fields(world: World) -> Any:
 
 def finish(world: World) -> list[Step]:
     """Complete or fail a job, with every kind of retention, metrics, and fetch of the next."""
-    queue, state, token = world.queue(), world.pick("completed", "completed", "failed"), _token(world)
-    job_id = world.job(queue, "active")
+    state, token = world.pick("completed", "completed", "failed"), _token(world)
+    queue, job_id = world.find("active")
     keep = world.pick({"count": -1}, {"count": -1}, {"count": 0}, {"count": 1}, {"count": 3}, {}, {"age": 5}, {"age": 5, "count": 2}, {"age": 3, "limit": 1}, {"age": 0})
     options = {
         **_take_options(world, token),
@@ -56,23 +56,21 @@ def finish(world: World) -> list[Step]:
 
 def retry(world: World) -> list[Step]:
     """Let a job run again at once."""
-    queue = world.queue()
-    job_id = world.job(queue, "active")
+    queue, job_id = world.find("active")
     return [call(queue, "retryJob", f"{queue}:", world.tick(), world.pick("LPUSH", "RPUSH"), job_id, _token(world), _fields(world), job=job_id)]
 
 
 def to_delayed(world: World) -> list[Step]:
     """Delay a job that runs, perhaps fetching the next."""
-    queue, token = world.queue(), _token(world)
-    job_id = world.job(queue, "active")
+    token = _token(world)
+    queue, job_id = world.find("active")
     args = (f"{queue}:", world.tick(), job_id, token, world.pick(0, 1, 5_000, 1_500.5), world.pick("0", "1", ""), _fields(world))
     return [call(queue, "moveToDelayed", *args, world.pick("0", "1"), Pack(_take_options(world, token)), job=job_id)]
 
 
 def to_waiting_children(world: World) -> list[Step]:
     """Let a job that runs wait for its children."""
-    queue = world.queue()
-    job_id = world.job(queue, "active")
+    queue, job_id = world.find("active")
     children = world.value(f"{queue}:{job_id}:dependencies", [])
     child = world.pick("", *children, "bull:q:nobody")
     return [call(queue, "moveToWaitingChildren", _token(world), child, world.tick(), job_id, f"{queue}:", job=job_id)]
@@ -80,8 +78,7 @@ def to_waiting_children(world: World) -> list[Step]:
 
 def give_back(world: World) -> list[Step]:
     """Give a job back to wait."""
-    queue = world.queue()
-    job_id = world.job(queue, "active")
+    queue, job_id = world.find("active")
     return [call(queue, "moveJobFromActiveToWait", job_id, _token(world), f"{queue}:{job_id}")]
 
 
@@ -112,8 +109,7 @@ def locks(world: World) -> list[Step]:
 
 def small_updates(world: World) -> list[Step]:
     """Progress, data, logs, stack trace."""
-    queue = world.queue()
-    job_id = world.job(queue, "active", "wait", "delayed", "completed")
+    queue, job_id = world.find("active", "wait", "delayed", "completed")
     return [
         world.pick(
             call(queue, "updateProgress", job_id, world.pick("50", '{"p":1}'), job=job_id),
@@ -126,8 +122,7 @@ def small_updates(world: World) -> list[Step]:
 
 def questions(world: World) -> list[Step]:
     """What a client asks about one job, or about limits."""
-    queue = world.queue()
-    job_id = world.job(queue, world.state_name(), "completed", "failed")
+    queue, job_id = world.find(world.state_name(), "completed", "failed")
     words = ("processed", "unprocessed", "ignored", "failed")
     return [
         world.pick(
@@ -142,16 +137,15 @@ def questions(world: World) -> list[Step]:
 
 def reprocess(world: World) -> list[Step]:
     """Run a finished job again."""
-    queue, state = world.queue(), world.pick("failed", "completed")
-    job_id = world.job(queue, state)
+    state = world.pick("failed", "completed")
+    queue, job_id = world.find(state)
     prop = {"failed": "failedReason", "completed": "returnvalue"}[state]
     return [call(queue, "reprocessJob", job_id, world.pick("LPUSH", "RPUSH"), prop, state, world.pick("0", "1"), world.pick("0", "1"), job=job_id, state=state)]
 
 
 def family(world: World) -> list[Step]:
     """Detach a child, or drop all children that have not run."""
-    queue = world.queue()
-    job_id = world.job(queue, "waiting-children", "active")
+    queue, job_id = world.find("waiting-children", "active")
     if world.chance(0.5):
         return [call(queue, "removeUnprocessedChildren", f"{queue}:", job_id, job=job_id)]
     children = world.value(f"{queue}:{job_id}:dependencies", []) or [f"{queue}:{world.job(queue, 'wait')}"]
@@ -160,8 +154,7 @@ def family(world: World) -> list[Step]:
 
 def passing_of_time(world: World) -> list[Step]:
     """What happens without a script: expiry, settings of a queue, what very old clients left."""
-    queue = world.queue()
-    job_id = world.job(queue, "active")
+    queue, job_id = world.find("active")
     return [
         world.rng.choices(
             (
@@ -173,8 +166,9 @@ def passing_of_time(world: World) -> list[Step]:
                 Command("HSET", f"{queue}:meta", "max", "2", "duration", "700000"),
                 Command("HSET", f"{queue}:meta", "opts.maxLenEvents", world.pick("5", "10000")),
                 Command("SET", f"{queue}:limiter", "9007199254740991", "PX", "800000"),
-                Command("RPUSH", f"{queue}:wait", "0:123"),
+                Command("RPUSH", f"{queue}:wait", world.pick("0:123", "0:0")),
+                Command("DEL", f"{queue}:{world.job(queue, world.state_name())}"),
             ),
-            (6, 4, 4, 2, 4, 1, 1, 1, 1),
+            (6, 4, 4, 2, 4, 1, 1, 1, 1, 1),
         )[0]
     ]

@@ -10,7 +10,7 @@ from differential import moves_add, moves_manage, moves_work
 from differential.faults import spoiled
 from differential.steps import Call, Step
 from differential.twin import Twin
-from differential.world import World
+from differential.world import QUEUES, World
 
 __all__ = ["failure_of", "search", "shrunk"]
 
@@ -49,10 +49,20 @@ _MOVES: list[tuple[Move, int]] = [
     (moves_manage.look, 6),
 ]
 
+_OF_RUNNING_JOBS = (
+    moves_work.finish,
+    moves_work.retry,
+    moves_work.to_delayed,
+    moves_work.to_waiting_children,
+    moves_work.give_back,
+)
+
 
 def _moves(world: World) -> list[Step]:
     moves, weights = zip(*_MOVES, strict=True)
     move: Move = world.rng.choices(moves, weights)[0]
+    if move in _OF_RUNNING_JOBS and not any(world.ids(queue, "active") for queue in QUEUES):
+        move = moves_work.take
     steps = move(world)
     return [
         spoiled(step, world) if isinstance(step, Call) and world.chance(_FAULTY_SHARE) else step for step in steps

@@ -70,6 +70,12 @@ class World:
         others = self.jobs(queue)
         return str(self.rng.choice(others)) if others and self.chance(0.9) else "ghost"
 
+    def find(self, *states: str) -> tuple[str, str]:
+        """A queue and an id of it, mostly one in one of these states."""
+        queues = [queue for queue in QUEUES if any(self.ids(queue, state) for state in states)]
+        queue = self.rng.choice(queues) if queues and self.chance(0.95) else self.queue()
+        return queue, self.job(queue, *states)
+
     def fields(self, queue: str, job_id: str) -> dict[str, str]:
         """Hash of a job."""
         found: dict[str, str] = self.value(f"{queue}:{job_id}", {})
