@@ -45,7 +45,16 @@ def connect_failure(exceptions: Any, error: BaseException, where: str) -> Driver
         for kind, prefix in refusals.items():
             if isinstance(cause, kind):
                 return ServerRefused(f"{where} refused the connection: {cause}", prefix=_prefix(cause, prefix))
-    return ConnectionLost(f"cannot connect to {where}: {error or type(error).__name__}")
+    return ConnectionLost(f"cannot connect to {where}: {_reason(error)}")
+
+
+def _reason(error: BaseException) -> str:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ConnectionRefusedError):
+            return "connection refused"
+        cause = cause.__cause__ or cause.__context__
+    return str(error).rstrip(".") or type(error).__name__
 
 
 def _prefix(cause: BaseException | None, otherwise: str) -> str:

@@ -6,8 +6,6 @@ no repetition heals.
 Source: design.md section 4.
 """
 
-import ssl
-
 import attrs
 
 from .driver import ConnectionOptions
@@ -74,7 +72,8 @@ def is_final(error: BaseException) -> bool:
         return not isinstance(error, ServerNotReady)
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
+        # Only the failed check of a certificate has a verify code.
+        if hasattr(cause, "verify_code"):
             return True
         cause = cause.__cause__ or cause.__context__
     return False

@@ -383,9 +383,10 @@ class Lane:
 
     async def _dial(self) -> None:
         try:
-            while self._link is None and self._anybody_waits():
+            # Closing also cancels this task, but a cancellation that meets a failure can be lost on the way.
+            while self._link is None and not self._closed and self._anybody_waits():
                 await asyncio.sleep(self._attempts.pause_s(_now(), random.random()))  # noqa: S311  # jitter
-                if self._anybody_waits():
+                if not self._closed and self._anybody_waits():
                     await self._dial_once()
         finally:
             self._dialling = None

@@ -1,0 +1,83 @@
+"""A server that speaks TLS only, with an authority of its own."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import attrs
+
+from support.not_run import missing
+from support.server_files import find_server_file
+from support.servers import ServerProcess, free_port
+
+__all__ = ["Certificates", "make_certificates", "start_tls_server"]
+
+
+@attrs.frozen(kw_only=True)
+class Certificates:
+    """Files of one authority, a server and a client.
+
+    Attributes:
+        ca: The authority, as PEM.
+        server: The server's certificate; for localhost and 127.0.0.1.
+        server_key: Its key.
+        client: A client's certificate.
+        client_key: Its key.
+    """
+
+    ca: Path
+    server: Path
+    server_key: Path
+    client: Path
+    client_key: Path
+
+
+def make_certificates(folder: Path) -> Certificates:
+    """Make an authority and two certificates; skips the test where there is no openssl."""
+    if shutil.which("openssl") is None:
+        missing("TLS", "openssl is not installed")
+    new_key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    authority = ["-x509", "-days", "2", "-subj", "/CN=test authority", "-keyout", "ca.key", "-out", "ca.crt"]
+    _openssl(folder, "req", *new_key, *authority)
+    for name in ("server", "client"):
+        _openssl(folder, "req", *new_key, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+        signing = ["-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names"]
+        _openssl(folder, "x509", "-req", "-in", f"{name}.csr", *signing, "-out", f"{name}.crt")
+    return Certificates(
+        ca=folder / "ca.crt",
+        server=folder / "server.crt",
+        server_key=folder / "server.key",
+        client=folder / "client.crt",
+        client_key=folder / "client.key",
+    )
+
+
+def _openssl(folder: Path, *arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def start_tls_server(certificates: Certificates) -> tuple[ServerProcess, int]:
+    """Start a Redis that speaks TLS on one port; skips the test where its build cannot.
+
+    Returns:
+        The server, whose own port is plain and only for the fixture, and the port with TLS.
+    """
+    file = find_server_file("redis")
+    if isinstance(file, str):
+        missing("redis", file)
+    port = free_port()
+    engine = ServerProcess(
+        file=file,
+        args=(
+            *("--tls-port", str(port), "--tls-auth-clients", "yes"),
+            *("--tls-cert-file", str(certificates.server), "--tls-key-file", str(certificates.server_key)),
+            *("--tls-ca-cert-file", str(certificates.ca)),
+        ),
+    )
+    try:
+        engine.start()
+    except RuntimeError as error:
+        engine.close()
+        missing("TLS", f"this build of Redis does not speak it: {error}", required=False)
+    return engine, port
