@@ -2,7 +2,7 @@
 
 import os
 
-from echomq import plugins
+from echomq import embedded, plugins
 from echomq.driver import AsyncConnection, ConnectionSource
 
 __all__ = ["connect"]
@@ -12,13 +12,14 @@ def connect(source: ConnectionSource = None, *, driver: str | None = None) -> As
     """Make a connection; it is opened by its first request, in the loop that sends it.
 
     Args:
-        source: A URL (``redis://``, ``rediss://``, ``valkey://``, ``valkeys://``, ``unix://``),
-            :class:`~echomq.driver.ConnectionOptions`, or a ready client of redis-py or valkey-py,
-            which is only read. None takes the URL from the environment variable ``ECHOMQ_URL``.
+        source: A URL (``redis://``, ``rediss://``, ``valkey://``, ``valkeys://``, ``unix://``, or
+            ``embedded:``, which starts a server at once), :class:`~echomq.driver.ConnectionOptions`,
+            or a ready client of redis-py or valkey-py, which is only read. None takes the URL from the environment variable ``ECHOMQ_URL``.
         driver: Name of the driver, ``"redis"`` or ``"valkey"``; None chooses by ``source``.
 
     Raises:
         DriverMissing: No installed driver serves this.
         UsageError: The URL is wrong, or there is none.
     """
-    return plugins.connect_async(os.environ.get("ECHOMQ_URL") if source is None else source, driver=driver)
+    where = os.environ.get("ECHOMQ_URL") if source is None else source
+    return plugins.connect_async(embedded.resolve(where), driver=driver)

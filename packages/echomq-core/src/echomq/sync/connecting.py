@@ -2,7 +2,7 @@
 
 import os
 
-from echomq import plugins
+from echomq import embedded, plugins
 from echomq.driver import Connection, ConnectionSource
 
 __all__ = ["connect"]
@@ -19,4 +19,5 @@ def connect(source: ConnectionSource = None, *, driver: str | None = None) -> Co
         DriverMissing: No installed driver serves this.
         UsageError: The URL is wrong, or there is none.
     """
-    return plugins.connect(os.environ.get("ECHOMQ_URL") if source is None else source, driver=driver)
+    where = os.environ.get("ECHOMQ_URL") if source is None else source
+    return plugins.connect(embedded.resolve(where), driver=driver)
