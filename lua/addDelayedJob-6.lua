@@ -15,7 +15,7 @@
 --         -7           id belongs to a job of another parent
 -- Events  added {jobId, name}, delayed {jobId, delay = ms when due}; otherwise duplicated, deduplicated, removed
 -- Spec    protocol 02 section 2                       Frozen  manifest.toml
-local delayed, events = KEYS[4], KEYS[6]
+local marker, meta, counter, delayed, completed, events = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local args, data, opts = cmsgpack.unpack(ARGV[1]), ARGV[2], cmsgpack.unpack(ARGV[3])
 
 --@include checkJob
@@ -26,15 +26,15 @@ local args, data, opts = cmsgpack.unpack(ARGV[1]), ARGV[2], cmsgpack.unpack(ARGV
 
 checkJob(args, opts)
 local optsJson = cjson.encode(opts)
-local parentKey = args[5]
+local name, timestamp, parentKey, dependencies = args[3], args[4], args[5], args[6]
 local parentJson = parentKey and cjson.encode(args[7])
 if parentKey and redis.call('EXISTS', parentKey) == 0 then return -5 end
 
-local limit = maxEvents(KEYS[2])
-local id, jobKey, reply = admitJob(args, opts, optsJson, data, parentJson, KEYS[3], KEYS[5], delayed, events, limit)
+local limit = maxEvents(meta)
+local id, jobKey, reply = admitJob(args, opts, optsJson, data, parentJson, counter, completed, delayed, events, limit)
 if reply then return reply end
 
-storeJob(jobKey, id, args[3], data, optsJson, opts, args[4], parentKey, parentJson, args[8], events)
-delayJob(delayed, KEYS[1], events, id, tonumber(args[4]), tonumber(opts.delay) or 0, limit)
-if args[6] then redis.call('SADD', args[6], jobKey) end
+storeJob(jobKey, id, name, data, optsJson, opts, timestamp, parentKey, parentJson, args[8], events)
+delayJob(delayed, marker, events, id, tonumber(timestamp), tonumber(opts.delay) or 0, limit)
+if dependencies then redis.call('SADD', dependencies, jobKey) end
 return id

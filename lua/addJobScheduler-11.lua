@@ -24,10 +24,12 @@
 --          -11          33 slots in a row are taken
 -- Events   added {jobId, name}, then delayed {jobId, delay = ms when due} or waiting {jobId}
 -- Spec     protocol 02 section 4.1                    Frozen  manifest.toml
-local schedulers, meta, schedulerId, prefix = KEYS[1], KEYS[5], ARGV[3], ARGV[8]
+local schedulers, delayed, wait, paused, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local prioritized, counter = KEYS[6], KEYS[8]
+local slot, schedulerId, data, timestamp, prefix = ARGV[1], ARGV[3], ARGV[4], ARGV[7], ARGV[8]
 local wanted, opts = cmsgpack.unpack(ARGV[2]), cmsgpack.unpack(ARGV[6])
 local templateJson = cjson.encode(cmsgpack.unpack(ARGV[5]))
-local now, every = tonumber(ARGV[7]), tonumber(wanted.every)
+local now, every = tonumber(timestamp), tonumber(wanted.every)
 local offset = tonumber(wanted.offset or opts['repeat'] and opts['repeat'].offset or 0)
 
 --@include checkScheduled
@@ -36,7 +38,7 @@ local offset = tonumber(wanted.offset or opts['repeat'] and opts['repeat'].offse
 --@include deleteJob
 --@include enqueueJob
 
-checkScheduled(opts, now, every, offset, ARGV[1])
+checkScheduled(opts, now, every, offset, slot)
 
 local fields = {}
 local function field(name, value)
@@ -62,7 +64,7 @@ local previous = tonumber(redis.call('ZSCORE', schedulers, schedulerId))
 local record = redis.call('HMGET', recordKey, 'every', 'ic', 'offset')
 local isChanged = previous and every ~= tonumber(record[1])
 
-local slot, newOffset = ARGV[1], offset
+local newOffset = offset
 if every then
   slot, newOffset = nextSlot(not isChanged and previous, every, now, offset, wanted.startDate)
 end
@@ -72,8 +74,8 @@ local function replacePlanned()
   local id = jobOf .. previous
   local jobKey = prefix .. id
   if redis.call('EXISTS', jobKey) == 0 then return false end
-  if redis.call('ZREM', KEYS[2], id) == 0 and redis.call('ZREM', KEYS[6], id) == 0 then
-    local list = redis.call('HEXISTS', meta, 'paused') == 1 and KEYS[4] or KEYS[3]
+  if redis.call('ZREM', delayed, id) == 0 and redis.call('ZREM', prioritized, id) == 0 then
+    local list = redis.call('HEXISTS', meta, 'paused') == 1 and paused or wait
     if redis.call('LREM', list, 1, id) == 0 then return false end
   end
   local relations = redis.call('HMGET', jobKey, 'parentKey', 'deid')
@@ -99,13 +101,13 @@ end
 field('offset', not isReplaced and newOffset or wanted.offset or record[3])
 field('ic', record[2] or '1')
 field('opts', templateJson ~= '{}' and templateJson)
-field('data', ARGV[4] ~= '{}' and ARGV[4])
+field('data', data ~= '{}' and data)
 redis.call('ZADD', schedulers, slot, schedulerId)
 redis.call('DEL', recordKey)
 redis.call('HSET', recordKey, unpack(fields))
 
 local id, delay = jobOf .. slot, math.max(0, slot - now)
 opts.delay, opts.jobId = delay, id
-redis.call('INCR', KEYS[8])
-enqueueJob(prefix, id, wanted.name, ARGV[4], cjson.encode(opts), opts, ARGV[7], nil, nil, schedulerId, limit)
+redis.call('INCR', counter)
+enqueueJob(prefix, id, wanted.name, data, cjson.encode(opts), opts, timestamp, nil, nil, schedulerId, limit)
 return { id, delay }

@@ -15,7 +15,7 @@
 --         -7           id belongs to a job of another parent
 -- Events  added {jobId, name}, waiting-children {jobId}; otherwise duplicated, deduplicated
 -- Spec    protocol 02 section 2                       Frozen  manifest.toml
-local events = KEYS[6]
+local meta, counter, waitingChildren, completed, events = KEYS[1], KEYS[2], KEYS[4], KEYS[5], KEYS[6]
 local args, data, opts = cmsgpack.unpack(ARGV[1]), ARGV[2], cmsgpack.unpack(ARGV[3])
 
 --@include checkJob
@@ -25,16 +25,16 @@ local args, data, opts = cmsgpack.unpack(ARGV[1]), ARGV[2], cmsgpack.unpack(ARGV
 
 checkJob(args, opts)
 local optsJson = cjson.encode(opts)
-local parentKey = args[5]
+local name, timestamp, parentKey, dependencies = args[3], args[4], args[5], args[6]
 local parentJson = parentKey and cjson.encode(args[7])
 if parentKey and redis.call('EXISTS', parentKey) == 0 then return -5 end
 
-local limit = maxEvents(KEYS[1])
-local id, jobKey, reply = admitJob(args, opts, optsJson, data, parentJson, KEYS[2], KEYS[5], nil, events, limit)
+local limit = maxEvents(meta)
+local id, jobKey, reply = admitJob(args, opts, optsJson, data, parentJson, counter, completed, nil, events, limit)
 if reply then return reply end
 
-storeJob(jobKey, id, args[3], data, optsJson, opts, args[4], parentKey, parentJson, args[8], events)
-redis.call('ZADD', KEYS[4], args[4], id)
+storeJob(jobKey, id, name, data, optsJson, opts, timestamp, parentKey, parentJson, args[8], events)
+redis.call('ZADD', waitingChildren, timestamp, id)
 redis.call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'waiting-children', 'jobId', id)
-if args[6] then redis.call('SADD', args[6], jobKey) end
+if dependencies then redis.call('SADD', dependencies, jobKey) end
 return id

@@ -18,7 +18,8 @@
 --         -7           id belongs to a job of another parent
 -- Events  added {jobId, name}, waiting {jobId}; otherwise duplicated, deduplicated, removed, delayed
 -- Spec    protocol 02 section 2                       Frozen  manifest.toml
-local meta, events = KEYS[3], KEYS[8]
+local wait, meta, counter, completed, delayed = KEYS[1], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local active, events, marker = KEYS[7], KEYS[8], KEYS[9]
 local args, data, opts = cmsgpack.unpack(ARGV[1]), ARGV[2], cmsgpack.unpack(ARGV[3])
 
 --@include checkJob
@@ -29,16 +30,16 @@ local args, data, opts = cmsgpack.unpack(ARGV[1]), ARGV[2], cmsgpack.unpack(ARGV
 
 checkJob(args, opts)
 local optsJson = cjson.encode(opts)
-local parentKey = args[5]
+local name, timestamp, parentKey, dependencies = args[3], args[4], args[5], args[6]
 local parentJson = parentKey and cjson.encode(args[7])
 if parentKey and redis.call('EXISTS', parentKey) == 0 then return -5 end
 
-local limit, isClosed = queueState(meta, KEYS[7])
-local id, jobKey, reply = admitJob(args, opts, optsJson, data, parentJson, KEYS[4], KEYS[5], KEYS[6], events, limit)
+local limit, isClosed = queueState(meta, active)
+local id, jobKey, reply = admitJob(args, opts, optsJson, data, parentJson, counter, completed, delayed, events, limit)
 if reply then return reply end
 
-storeJob(jobKey, id, args[3], data, optsJson, opts, args[4], parentKey, parentJson, args[8], events)
-pushWait(opts.lifo and 'RPUSH' or 'LPUSH', KEYS[1], KEYS[9], id, isClosed)
+storeJob(jobKey, id, name, data, optsJson, opts, timestamp, parentKey, parentJson, args[8], events)
+pushWait(opts.lifo and 'RPUSH' or 'LPUSH', wait, marker, id, isClosed)
 redis.call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', id)
-if args[6] then redis.call('SADD', args[6], jobKey) end
+if dependencies then redis.call('SADD', dependencies, jobKey) end
 return id

@@ -8,10 +8,11 @@
 -- Event   on the parent's queue: delayed {jobId, delay = ms when due}
 --         or waiting {jobId, prev = waiting-children}
 -- Spec    protocol 02 section 3                       Frozen  manifest.toml
-local parent = KEYS[1]
+local parent, dependencies = KEYS[1], KEYS[2]
+local queue, id, now = ARGV[1], ARGV[2], ARGV[3]
 
 --@include releaseIdleParent
 
 -- A child that could not be attached is not among the dependencies, so they tell nothing.
 if redis.call('HDEL', parent, 'flowAttachmentFailed') == 1 then return end
-releaseIdleParent(ARGV[1], KEYS[2], parent, ARGV[2], ARGV[3])
+releaseIdleParent(queue, dependencies, parent, id, now)

@@ -8,16 +8,17 @@
 --         1   no such scheduler
 -- Event   removed {jobId, prev = delayed}, untrimmed
 -- Spec    protocol 02 section 4.3                     Frozen  manifest.toml
-local schedulers, id = KEYS[1], ARGV[1]
+local schedulers, delayed, events = KEYS[1], KEYS[2], KEYS[3]
+local id, prefix = ARGV[1], ARGV[2]
 
 --@include removeJobKeys
 
 local slot = redis.call('ZSCORE', schedulers, id)
 if not slot then return 1 end
 local jobId = 'repeat:' .. id .. ':' .. slot
-if redis.call('ZREM', KEYS[2], jobId) == 1 then
-  removeJobKeys(ARGV[2] .. jobId)
-  redis.call('XADD', KEYS[3], '*', 'event', 'removed', 'jobId', jobId, 'prev', 'delayed')
+if redis.call('ZREM', delayed, jobId) == 1 then
+  removeJobKeys(prefix .. jobId)
+  redis.call('XADD', events, '*', 'event', 'removed', 'jobId', jobId, 'prev', 'delayed')
 end
 redis.call('ZREM', schedulers, id)
 redis.call('DEL', schedulers .. ':' .. id)

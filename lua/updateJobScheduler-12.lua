@@ -23,8 +23,10 @@
 -- Events   added {jobId, name}, then delayed {jobId, delay = ms when due} or waiting {jobId};
 --          duplicated {jobId} if the next job exists
 -- Spec     protocol 02 section 4.2                    Frozen  manifest.toml
-local schedulers, schedulerId, prefix = KEYS[1], ARGV[2], ARGV[6]
-local opts, now = cmsgpack.unpack(ARGV[4]), tonumber(ARGV[5])
+local schedulers, meta, counter, events = KEYS[1], KEYS[5], KEYS[8], KEYS[9]
+local slot, schedulerId, opts = ARGV[1], ARGV[2], cmsgpack.unpack(ARGV[4])
+local timestamp, prefix, producer = ARGV[5], ARGV[6], ARGV[7]
+local now = tonumber(timestamp)
 local asked = opts['repeat'] or {}
 
 --@include checkScheduled
@@ -34,19 +36,18 @@ local asked = opts['repeat'] or {}
 
 local previous = redis.call('ZSCORE', schedulers, schedulerId)
 local jobOf = 'repeat:' .. schedulerId .. ':'
-if not previous or ARGV[7] ~= jobOf .. previous then return end
+if not previous or producer ~= jobOf .. previous then return end
 
 local recordKey = schedulers .. ':' .. schedulerId
 local record = redis.call('HMGET', recordKey, 'every', 'offset', 'name', 'data')
 local every = tonumber(record[1] or asked.every)
 local offset = tonumber(record[2] or asked.offset or 0)
-checkScheduled(opts, now, every, offset, ARGV[1])
-local slot = ARGV[1]
+checkScheduled(opts, now, every, offset, slot)
 if every then slot = nextSlot(previous, every, now, offset) end
 
-local id, events = jobOf .. slot, KEYS[9]
+local id = jobOf .. slot
 if redis.call('EXISTS', prefix .. id) == 1 then
-  redis.call('XADD', events, 'MAXLEN', '~', maxEvents(KEYS[5]), '*', 'event', 'duplicated', 'jobId', id)
+  redis.call('XADD', events, 'MAXLEN', '~', maxEvents(meta), '*', 'event', 'duplicated', 'jobId', id)
   return
 end
 local name = record[3]
@@ -54,7 +55,8 @@ if not name then error('nothing scheduled, nothing written: ' .. recordKey .. ' 
 
 redis.call('ZADD', schedulers, slot, schedulerId)
 redis.call('HINCRBY', recordKey, 'ic', 1)
-redis.call('INCR', KEYS[8])
+redis.call('INCR', counter)
 opts.delay, opts.jobId = math.max(0, slot - now), id
-enqueueJob(prefix, id, name, record[4] or '{}', cjson.encode(opts), opts, ARGV[5], nil, nil, schedulerId, maxEvents(KEYS[5]))
+local data, limit = record[4] or '{}', maxEvents(meta)
+enqueueJob(prefix, id, name, data, cjson.encode(opts), opts, timestamp, nil, nil, schedulerId, limit)
 return id
