@@ -24,8 +24,8 @@
 --@include pushWait
 --@include queueState
 local job, id, push, state = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
-if push ~= 'LPUSH' and push ~= 'RPUSH' then
-  return redis.error_reply('reprocessJob: needs LPUSH or RPUSH')
+if push ~= 'LPUSH' and push ~= 'RPUSH' or not state then
+  return redis.error_reply('reprocessJob: needs LPUSH or RPUSH, a property and a state')
 end
 if redis.call('EXISTS', job) == 0 then return -1 end
 if redis.call('ZREM', KEYS[3], id) == 0 then return -3 end

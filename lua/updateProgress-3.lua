@@ -10,7 +10,7 @@
 --@include maxEvents
 local job, id, progress = KEYS[1], ARGV[1], ARGV[2]
 if redis.call('EXISTS', job) == 0 then return -1 end
-local limit = maxEvents(KEYS[3])
 redis.call('HSET', job, 'progress', progress)
-redis.call('XADD', KEYS[2], 'MAXLEN', '~', limit, '*', 'event', 'progress', 'jobId', id, 'data', progress)
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', maxEvents(KEYS[3]), '*',
+  'event', 'progress', 'jobId', id, 'data', progress)
 return 0

@@ -52,7 +52,7 @@ local function fetchNext(prefix, now, opts, set, isFinish, wait, active, priorit
     -- Old versions left 0:0 for a prioritized job and 0:<ms> for a delayed one.
     if isFinish and string.sub(id, 1, 2) == '0:' then
       if id ~= '0:0' then break end
-      wait = nil
+      if redis.call('EXISTS', prioritized) == 1 then wait = nil end
     end
   end
   if head then return {0, 0, 0, head / 4096} end
