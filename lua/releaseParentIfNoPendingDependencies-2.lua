@@ -13,6 +13,9 @@ local queue, id, now = ARGV[1], ARGV[2], ARGV[3]
 
 --@include releaseIdleParent
 
+if not (id and tonumber(now)) then
+  return redis.error_reply('releaseParentIfNoPendingDependencies: ARGV[2] must be an id and ARGV[3] a time')
+end
 -- A child that could not be attached is not among the dependencies, so they tell nothing.
 if redis.call('HDEL', parent, 'flowAttachmentFailed') == 1 then return end
 releaseIdleParent(queue, dependencies, parent, id, now)

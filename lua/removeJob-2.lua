@@ -16,7 +16,9 @@
 --@include schedulerCurrent
 local job, id, prefix = KEYS[1], ARGV[1], ARGV[3]
 local withChildren = ARGV[2] == '1'
-if not prefix then return redis.error_reply('removeJob: the prefix must be given') end
+if not prefix or job ~= prefix .. id then
+  return redis.error_reply('removeJob: KEYS[1] must be the job ARGV[1] of the queue ARGV[3]')
+end
 
 local function isLocked(jobKey)
   if redis.call('EXISTS', jobKey .. ':lock') == 1 then return true end

@@ -74,7 +74,8 @@ def _as_before(outcome: Outcome, key: str) -> bool:
 
 
 def _without(entry: dict[str, Any], *fields: str) -> dict[str, str]:
-    return {field: value for field, value in entry.get("value", {}).items() if field not in fields}
+    value = entry.get("value", {})
+    return {name: text for name, text in value.items() if name not in fields} if isinstance(value, dict) else {}
 
 
 def _queue(outcome: Outcome) -> str:
@@ -98,9 +99,7 @@ def _refused(outcome: Outcome) -> bool:
 
 
 def _refused_arguments(outcome: Outcome) -> bool:
-    return (
-        outcome.reply_ours == ERROR and outcome.untouched and (outcome.step.faulty or outcome.reply_original == ERROR)
-    )
+    return outcome.reply_ours == ERROR and outcome.untouched and outcome.reply_original == ERROR
 
 
 def _drained_by_value(outcome: Outcome) -> bool:
@@ -127,8 +126,8 @@ def _failure_forgotten(outcome: Outcome) -> bool:
         outcome.step.script in {"moveToFinished", "reprocessJob"}
         and outcome.same_reply
         and all(
-            "defa" not in outcome.ours.get(key, {}).get("value", {"defa": ""})
-            and _without(outcome.original.get(key, {}), "defa") == outcome.ours[key]["value"]
+            "defa" in outcome.original.get(key, {}).get("value", ())
+            and _without(outcome.original[key], "defa") == outcome.ours.get(key, {}).get("value")
             for key in outcome.keys
         )
     )

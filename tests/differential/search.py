@@ -15,7 +15,7 @@ from differential.world import QUEUES, World
 __all__ = ["failure_of", "search", "shrunk"]
 
 _EPISODE_STEPS = 60
-_FAULTY_SHARE = 0.0
+_FAULTY_SHARE = 0.15
 
 Move = Callable[[World], list[Step]]
 

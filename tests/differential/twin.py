@@ -10,6 +10,7 @@ import redis
 
 from differential.known import Outcome, is_known
 from differential.original import original_scripts
+from differential.soundness import unsound
 from differential.steps import Call, Step
 from echomq.scripts import get_script
 from vectors.compare import plain_reply
@@ -25,15 +26,13 @@ _LONGEST_TTL_MS = 10_000_000
 
 def _comparable_reply(script: str, reply: Any) -> Any:
     """A reply with hashes as dictionaries: the order of their fields is not part of the contract."""
-    if script in ("moveToActive", "moveToFinished", "moveToDelayed") and isinstance(reply, list):
+    if not isinstance(reply, list) or not reply:
+        return reply
+    if script in ("moveToActive", "moveToFinished", "moveToDelayed", "getJobScheduler"):
         return [_hash(reply[0]), *reply[1:]]
-    if script == "getJobs" and isinstance(reply, list):
+    if script == "getJobs":
         return [[[job_id, _hash(fields)] for job_id, fields in jobs] for jobs in reply]
-    if script == "getJobScheduler" and reply:
-        return [_hash(reply[0]), *reply[1:]]
-    if script == "moveStalledJobsToWait" and isinstance(reply, list):
-        return sorted(reply)
-    return reply
+    return sorted(reply) if script == "moveStalledJobsToWait" else reply
 
 
 def _hash(flat: Any) -> Any:
@@ -104,6 +103,8 @@ class Twin:
             self.state = dump(self.ours)
             return ""
         outcome = self._outcome(step)
+        if step.faulty:
+            return self._judge_faulty(outcome)
         if not outcome.keys and outcome.same_reply:
             self.state = outcome.ours
             return ""
@@ -113,6 +114,18 @@ class Twin:
         self.known_count[reason] = self.known_count.get(reason, 0) + 1
         load(self.original, outcome.ours)
         self.state = outcome.ours
+        return ""
+
+    def _judge_faulty(self, outcome: Outcome) -> str:
+        """Ours must refuse a faulty call without a trace, or do something sound with it; then it is taken back."""
+        if outcome.reply_ours == {"$error": True}:
+            told = "" if outcome.untouched else "an error, yet something was written:\n"
+        else:
+            told = "\n".join(sorted(unsound(outcome.ours) - unsound(outcome.before)))
+        if told:
+            return f"{told}\n{outcome.told()}"
+        for client in (self.original, self.ours):
+            load(client, outcome.before)
         return ""
 
     def _outcome(self, step: Call) -> Outcome:

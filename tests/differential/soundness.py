@@ -1,0 +1,52 @@
+"""What holds of every queue that nobody has damaged, whatever was called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from differential.world import QUEUES
+from vectors.keyspace import Keyspace
+
+__all__ = ["unsound"]
+
+_STATES = ("wait", "paused", "active", "delayed", "prioritized", "waiting-children", "completed", "failed")
+_OTHER_HASHES = ("meta", "metrics:", "dn:")
+_SUB_KEYS = (":processed", ":failed")
+
+
+def _ids(keyspace: Keyspace, key: str) -> list[str]:
+    if key not in keyspace:
+        return []
+    return [item if isinstance(item, str) else item[0] for item in keyspace[key]["value"]]
+
+
+def _of_queue(keyspace: Keyspace, queue: str) -> Iterator[str]:
+    places: dict[str, str] = {}
+    for state in _STATES:
+        for job_id in _ids(keyspace, f"{queue}:{state}"):
+            if job_id.startswith("0:"):
+                continue
+            if job_id in places:
+                yield f"{queue}:{job_id} is in {places[job_id]} and in {state}"
+            places[job_id] = state
+            if f"{queue}:{job_id}" not in keyspace:
+                yield f"{queue}:{job_id} is in {state} and has no hash"
+    head = f"{queue}:"
+    for key, entry in keyspace.items():
+        name = key[len(head) :] if key.startswith(head) else ""
+        if entry["type"] != "hash" or not name or name.startswith(_OTHER_HASHES) or name.endswith(_SUB_KEYS):
+            continue
+        if "ic" in entry["value"]:
+            continue
+        if "name" not in entry["value"]:
+            yield f"{key} is half a job"
+        if name not in places:
+            yield f"{key} is a job in no state"
+
+
+def unsound(keyspace: Keyspace) -> set[str]:
+    """Everything wrong with the queues, in words; empty when all is well.
+
+    Each id is in one state, each id has a hash with a name, and the reverse.
+    """
+    return {fault for queue in QUEUES for fault in _of_queue(keyspace, queue)}
