@@ -145,7 +145,7 @@ async def test_pending_bytes_are_bounded(open_connection: Callable[[Any], AsyncC
     block = "x" * 40_000
     tasks = [asyncio.ensure_future(connection.send(command("SET", prefix, block))) for _ in range(50)]
     await asyncio.sleep(0)
-    packed = sum(len(flight.data) for flight in (*connection._waiting, *connection._crowd))
+    packed = connection.backlog.packed_bytes
 
     assert packed < 100_000 + 50_000
     await connection.close()

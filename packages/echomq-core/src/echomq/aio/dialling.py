@@ -20,7 +20,8 @@ from echomq.resp import Resp
 from echomq.sync.dialling import make_dialler
 from echomq.sync.link import Link
 
-from .lane import Lane, Line
+from .flights import Line
+from .lane import Lane
 
 __all__ = ["ClientDialler", "connect"]
 

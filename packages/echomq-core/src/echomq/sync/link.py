@@ -20,7 +20,7 @@ import attrs
 
 from echomq.call import Batch, Command, Reply, Request, ScriptCall
 from echomq.driver import ConnectionOptions, ServerInfo
-from echomq.errors import ConnectionLost, DriverError, ReplyTimeout, ServerRefused
+from echomq.errors import ConnectionLost, DriverError, ProtocolError, ReplyTimeout, ServerRefused
 from echomq.exchange import Parts, exchange_batch, is_unknown_script, parse_info, parts, refused, text_parts
 from echomq.links import Reconnecting, broken, closed, is_final, no_reply
 from echomq.resp import INCOMPLETE, Parser, Resp, canonical, packed
@@ -237,7 +237,7 @@ class Link:
             self._drop()
             if isinstance(error, TimeoutError):
                 raise no_reply(self.dialler.where, deadline.limit_ms) from error
-            if isinstance(error, OSError | EOFError | ValueError):
+            if isinstance(error, OSError | EOFError | ValueError | ProtocolError):
                 raise self._broken(opened, error) from error
             raise
         self._attempts.succeeded()
