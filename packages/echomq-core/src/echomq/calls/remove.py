@@ -1,0 +1,158 @@
+"""Remove jobs and what is left of them.
+
+Source: protocol spec 04 sections 2.3, 2.5 and 2.6; 02 section 4.3.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from echomq import codec, replies
+from echomq.call import Command, Reply, ScriptCall
+from echomq.errors import InvalidOption, JobLocked, script_error
+from echomq.keys import FAMILY_NAMES, Keys
+from echomq.states import JobState
+
+__all__ = ["clean", "orphan_candidates", "remove_deduplication_key", "remove_job", "remove_orphans", "scan_keys"]
+
+_SUB_KEYS = ("logs", "dependencies", "processed", "failed", "unsuccessful", "lock")
+_FAMILIES = (
+    *("active", "wait", "waiting-children", "paused", "id", "delayed", "prioritized", "stalled-check", "completed"),
+    *("failed", "stalled", "repeat", "limiter", "meta", "events", "pc", "marker", "de"),
+)
+_NEVER_JOBS = FAMILY_NAMES | {"de", "dn", "metrics", "repeat"}
+
+
+@attrs.frozen
+class _ReadRemoved:
+    job_id: str
+
+    def __call__(self, reply: Reply) -> None:
+        code = replies.number(reply)
+        if code < 0:
+            raise script_error(code, "removeJob", self.job_id)
+        if code == 0:
+            raise JobLocked("removeJob", self.job_id)
+
+
+def remove_job(keys: Keys, job_id: str, with_children: bool = True) -> ScriptCall[None]:
+    """Remove a job from wherever it is; an absent one is no error.
+
+    Repeatable: the second run finds no such job.
+
+    Args:
+        keys: The queue.
+        job_id: The job.
+        with_children: Remove its children and theirs too.
+
+    Raises:
+        JobLocked: By ``decode``; it, or a child, is being processed. Nothing was written.
+        JobBelongsToScheduler: By ``decode``; it is the pending job of a scheduler. Nothing was written.
+    """
+    return ScriptCall(
+        script="removeJob",
+        keys=(keys.job(job_id), keys.repeat),
+        args=(job_id, "1" if with_children else "0", keys.base),
+        decode=_ReadRemoved(job_id),
+        repeatable=True,
+    )
+
+
+def clean(keys: Keys, state: JobState, before_ms: int, limit: int) -> ScriptCall[list[str]]:
+    """Remove jobs of one state that are older than a moment.
+
+    Not repeatable: a second run would remove up to ``limit`` more.
+
+    Args:
+        keys: The queue.
+        state: Any but UNKNOWN. Active jobs go only without a lock.
+        before_ms: Only jobs not younger than this moment.
+        limit: At most this many; 0 for all.
+
+    Returns:
+        Decodes to the ids of the removed jobs.
+
+    Raises:
+        InvalidOption: The state is UNKNOWN.
+    """
+    if state is JobState.UNKNOWN:
+        raise InvalidOption("state", "no list holds jobs of unknown state")
+    name = codec.STATE_NAMES[state]
+    return ScriptCall(
+        script="cleanJobsInSet",
+        keys=(keys.base + name, keys.events, keys.repeat),
+        args=(keys.base, before_ms, limit, name),
+        decode=replies.texts,
+    )
+
+
+def scan_keys(keys: Keys, cursor: str, count: int) -> Command[tuple[str, list[str]]]:
+    """Go on through all keys of a queue, in no order.
+
+    Args:
+        keys: The queue.
+        cursor: ``"0"`` to begin, then as decoded.
+        count: How much work the server may do for one answer.
+
+    Returns:
+        Decodes to the next cursor, ``"0"`` at the end, and the keys found.
+    """
+    pattern = "".join(f"\\{letter}" if letter in "*?[]\\^" else letter for letter in keys.base) + "*"
+    return Command(parts=("SCAN", cursor, "MATCH", pattern, "COUNT", count), decode=_read_scan, repeatable=True)
+
+
+def _read_scan(reply: Reply) -> tuple[str, list[str]]:
+    if not isinstance(reply, (list, tuple)) or len(reply) != 2:
+        raise replies.unexpected(reply, "a cursor and keys")
+    return replies.text(reply[0]), replies.texts(reply[1])
+
+
+def orphan_candidates(keys: Keys, found: Iterable[str]) -> list[str]:
+    """Return the ids that some keys of a queue may belong to, each once.
+
+    Source: protocol spec 05 section 10, removeOrphanedJobs.
+    """
+    ids: dict[str, None] = {}
+    for key in found:
+        job_id, _, sub_key = key[len(keys.base) :].partition(":")
+        if job_id and job_id not in _NEVER_JOBS and (not sub_key or sub_key in _SUB_KEYS):
+            ids[job_id] = None
+    return list(ids)
+
+
+def remove_orphans(keys: Keys, candidates: Sequence[str]) -> ScriptCall[int]:
+    """Delete the keys of those candidates that no list or set of the queue holds.
+
+    Repeatable: what is gone is gone; only the count would be of the second run.
+
+    Returns:
+        Decodes to how many candidates were found nowhere.
+    """
+    return ScriptCall(
+        script="removeOrphanedJobs",
+        keys=(keys.base,),
+        args=(len(_FAMILIES), *_FAMILIES, len(_SUB_KEYS), *_SUB_KEYS, *candidates),
+        decode=replies.number,
+        repeatable=True,
+    )
+
+
+def remove_deduplication_key(
+    keys: Keys, deduplication_id: str, job_id: str | None = None
+) -> ScriptCall[bool] | Command[bool]:
+    """Free a deduplication id before its time. Repeatable.
+
+    Args:
+        keys: The queue.
+        deduplication_id: The id.
+        job_id: Only if this job holds it; None: whoever does.
+
+    Returns:
+        Decodes to False if nothing was freed.
+    """
+    key = keys.deduplication(deduplication_id)
+    if job_id is None:
+        return Command(parts=("DEL", key), decode=replies.flag, repeatable=True)
+    return ScriptCall(
+        script="removeDeduplicationKey", keys=(key,), args=(job_id,), decode=replies.flag, repeatable=True
+    )

@@ -1,0 +1,187 @@
+"""A tree of jobs, as one batch of calls.
+
+A flow is inserted in one transaction: each parent before its children, since a
+child's add asks for the parent; then one release for each parent, since a child
+that was there already may be done. Ids are made here, because children name
+their parent before the server has seen it.
+
+Source: protocol spec 02 section 3.
+"""
+
+import binascii
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from .call import Batch
+from .calls.add import add_job, release_parent
+from .errors import BulkAddFailed, EchoMQError, InvalidOption, UsageError
+from .job import Job
+from .keys import DEFAULT_PREFIX, Keys
+from .options import Parent, check_job_id, job_options
+
+__all__ = ["Flow", "FlowNode", "FlowTree", "build_flow", "read_flow"]
+
+MAX_LEVELS = 100
+"""Deepest flow that is accepted."""
+
+
+@attrs.frozen(kw_only=True)
+class FlowNode:
+    """One job of a flow, as the user describes it.
+
+    Attributes:
+        queue: Name of its queue.
+        name: What kind of work it is.
+        data: Any JSON value.
+        options: By name, see :class:`~echomq.options.JobOptions`.
+        children: Jobs that must finish before this one runs.
+        prefix: Name space of its queue; None: that of the whole flow.
+    """
+
+    queue: str
+    name: str
+    data: object = None
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+    children: Sequence["FlowNode"] = ()
+    prefix: str | None = None
+
+
+@attrs.frozen
+class FlowTree:
+    """One job of a flow with its children."""
+
+    job: Job
+    children: tuple["FlowTree", ...] = ()
+
+    def jobs(self) -> Iterator[Job]:
+        """Go through all jobs, each parent before its children."""
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            yield node.job
+            stack += reversed(node.children)
+
+
+@attrs.frozen
+class Flow:
+    """Flows, ready to be sent.
+
+    Attributes:
+        trees: One for each root.
+        batch: Sends all of them; its outcomes go to :func:`read_flow`.
+    """
+
+    trees: tuple[FlowTree, ...]
+    batch: Batch
+
+
+def build_flow(
+    *roots: FlowNode,
+    now_ms: int,
+    new_id: Callable[[], str],
+    prefix: str = DEFAULT_PREFIX,
+    defaults: Mapping[str, Mapping[str, Any]] | None = None,
+    is_cluster: bool = False,
+) -> Flow:
+    """Return the calls that insert some flows.
+
+    Args:
+        roots: The trees.
+        now_ms: The present.
+        new_id: Makes an id for a job that has none; no colons.
+        prefix: Name space of queues that name none.
+        defaults: Job options by queue name; those of a node win.
+        is_cluster: Refuse queues that live on different slots.
+
+    Raises:
+        InvalidOption: A node's option is not possible, or a deduplication id is on a job with children.
+        NotEncodable: A node's data is not strict JSON.
+        UsageError: In a cluster, two queues of a flow do not share a hash tag.
+
+    Source: protocol spec 02 section 3; 05 section 2.
+    """
+    build = _Builder(now_ms, new_id, prefix, defaults or {})
+    trees = tuple(build.tree(root) for root in roots)
+    if is_cluster:
+        _same_slot([job.keys for job, _ in build.jobs])
+    adds = [add_job(job, defer=True, has_children=has_children) for job, has_children in build.jobs]
+    releases = [release_parent(_keys_of(parent), parent.id, now_ms) for parent in build.parents]
+    return Flow(trees, Batch(requests=(*adds, *releases), atomic=True))
+
+
+@attrs.define
+class _Builder:
+    now_ms: int
+    new_id: Callable[[], str]
+    prefix: str
+    defaults: Mapping[str, Mapping[str, Any]]
+    jobs: list[tuple[Job, bool]] = attrs.field(factory=list)
+    parents: dict[Parent, None] = attrs.field(factory=dict)
+
+    def tree(self, node: FlowNode, parent: Parent | None = None, level: int = 1) -> FlowTree:
+        """Take in a node and all below it, parents first."""
+        if level > MAX_LEVELS:
+            raise InvalidOption("children", f"a flow has at most {MAX_LEVELS} levels, and does not contain itself")
+        job = self._job(node, parent)
+        self.jobs.append((job, bool(node.children)))
+        if job.options.parent is not None:
+            self.parents[job.options.parent] = None
+        below = Parent(job.id, job.keys.qualified_name) if node.children else None
+        return FlowTree(job, tuple(self.tree(child, below, level + 1) for child in node.children))
+
+    def _job(self, node: FlowNode, parent: Parent | None) -> Job:
+        keys = Keys(node.queue, node.prefix or self.prefix)
+        given = {**self.defaults.get(node.queue, {}), **node.options}
+        if parent is not None:
+            given["parent"] = parent
+        options = job_options(**given)
+        if options.deduplication is not None and node.children:
+            raise InvalidOption("deduplication", f"does not go with children, but job {node.name!r} has some")
+        if options.job_id is not None:
+            check_job_id(options.job_id, in_flow=bool(parent or node.children))
+        job = Job.from_options(keys, node.name, node.data, options, self.now_ms)
+        return job if job.id else attrs.evolve(job, id=self.new_id())
+
+
+def _keys_of(parent: Parent) -> Keys:
+    prefix, _, queue = parent.queue.rpartition(":")
+    return Keys(queue, prefix)
+
+
+def _same_slot(queues: Sequence[Keys]) -> None:
+    first = queues[0]
+    for keys in queues:
+        if _slot(keys.base) != _slot(first.base):
+            raise UsageError(
+                f"queues {first.qualified_name!r} and {keys.qualified_name!r} of one flow live on different slots "
+                "of the cluster; give both the same hash tag, such as the prefix '{bull}'"
+            )
+
+
+def _slot(key: str) -> int:
+    """Return the cluster slot of a queue's keys: CRC16 of the hash tag."""
+    _, opened, rest = key.partition("{")
+    tag, closed, _ = rest.partition("}")
+    # Without a tag each key of a queue hashes apart; the name itself then stands for "elsewhere".
+    return binascii.crc_hqx((tag if opened and closed and tag else key).encode(), 0) % 16384
+
+
+def read_flow(flow: Flow, outcomes: Sequence[Any]) -> tuple[FlowTree, ...]:
+    """Return the trees of a flow that was sent.
+
+    Args:
+        flow: As built.
+        outcomes: Of its batch.
+
+    Raises:
+        BulkAddFailed: The server declined some jobs; a transaction is not undone, so the others are there.
+
+    Source: protocol spec 02 section 3, end.
+    """
+    if any(isinstance(outcome, EchoMQError) for outcome in outcomes):
+        jobs = [job for tree in flow.trees for job in tree.jobs()]
+        kept_out = [o if isinstance(o, EchoMQError) else job for job, o in zip(jobs, outcomes, strict=False)]
+        raise BulkAddFailed(kept_out + [o for o in outcomes[len(jobs) :] if isinstance(o, EchoMQError)])
+    return flow.trees
