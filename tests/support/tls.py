@@ -38,10 +38,11 @@ def make_certificates(folder: Path) -> Certificates:
         missing("TLS", "openssl is not installed")
     new_key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     authority = ["-x509", "-days", "2", "-subj", "/CN=test authority", "-keyout", "ca.key", "-out", "ca.crt"]
+    authority += ["-addext", "keyUsage=critical,keyCertSign,cRLSign"]  # Python 3.13 trusts no authority without it
     _openssl(folder, "req", *new_key, *authority)
     for name in ("server", "client"):
         _openssl(folder, "req", *new_key, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
-        (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+        (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\nauthorityKeyIdentifier=keyid\n")
         signing = ["-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names"]
         _openssl(folder, "x509", "-req", "-in", f"{name}.csr", *signing, "-out", f"{name}.crt")
     return Certificates(
