@@ -21,5 +21,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def twin(server: Server) -> Iterator[Twin]:
     """The original scripts on one database of a server, ours on another."""
     original_scripts()
-    with contextlib.closing(RawClient(f"{server.url}/1")) as original, contextlib.closing(RawClient(server.url)) as ours:
+    with (
+        contextlib.closing(RawClient(f"{server.url}/1")) as original,
+        contextlib.closing(RawClient(server.url)) as ours,
+    ):
         yield Twin(original, ours)

@@ -172,7 +172,9 @@ def _colons_found(outcome: Outcome) -> bool:
         if entry["type"] in {"hash", "set"}
         for key in ([entry["value"].get("parentKey", "")] if entry["type"] == "hash" else entry["value"])
     }
-    with_colons = any(key.startswith(f"{queue}:") and ":" in key[len(queue) + 1 :] for key in relatives for queue in QUEUES)
+    with_colons = any(
+        key.startswith(f"{queue}:") and ":" in key[len(queue) + 1 :] for key in relatives for queue in QUEUES
+    )
     logs = {f"{queue}:{name}" for queue in QUEUES for name in ("events", "meta")}
     return with_colons and all(key in logs for key in outcome.ours if key.endswith((":events", ":meta")))
 

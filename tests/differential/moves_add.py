@@ -22,7 +22,14 @@ def _options(world: World, script: str) -> dict[str, Any]:
     if world.chance(0.2):
         options["lifo"] = True
     if world.chance(0.1):
-        options.update(world.pick({"removeOnComplete": True}, {"kl": 5}, {"tm": "t", "omc": True}, {"backoff": {"type": "fixed", "delay": 9}}))
+        options.update(
+            world.pick(
+                {"removeOnComplete": True},
+                {"kl": 5},
+                {"tm": "t", "omc": True},
+                {"backoff": {"type": "fixed", "delay": 9}},
+            )
+        )
     return options
 
 
@@ -36,7 +43,18 @@ def _deduplication(world: World) -> dict[str, Any]:
     return options
 
 
-def _add(world: World, queue: str, script: str, *, job_id: str, options: dict[str, Any], parent: str = "", parent_queue: str = "", flag: str = "", defer: bool = False) -> Step:
+def _add(
+    world: World,
+    queue: str,
+    script: str,
+    *,
+    job_id: str,
+    options: dict[str, Any],
+    parent: str = "",
+    parent_queue: str = "",
+    flag: str = "",
+    defer: bool = False,
+) -> Step:
     parent_map = None
     if parent:
         parent_map = {"id": parent, "queueKey": parent_queue, **({flag: True} if flag else {})}
@@ -70,7 +88,19 @@ def add(world: World) -> list[Step]:
     if world.chance(0.25):
         parent_queue, parent = world.find("waiting-children", "active")
         flag = world.pick(*_FLAGS)
-    return [_add(world, queue, script, job_id=job_id, options=options, parent=parent, parent_queue=parent_queue, flag=flag, defer=world.chance(0.1))]
+    return [
+        _add(
+            world,
+            queue,
+            script,
+            job_id=job_id,
+            options=options,
+            parent=parent,
+            parent_queue=parent_queue,
+            flag=flag,
+            defer=world.chance(0.1),
+        )
+    ]
 
 
 def flow(world: World) -> list[Step]:
@@ -83,19 +113,45 @@ def flow(world: World) -> list[Step]:
         queue, job_id = world.queue(), f"{fresh}-{index}"
         deep = world.chance(0.4)
         script = "addParentJob" if deep else world.rng.choice(_SCRIPTS[:3])
-        steps.append(_add(world, queue, script, job_id=job_id, options=_options(world, script), parent=fresh, parent_queue=root_queue, flag=world.pick(*_FLAGS), defer=True))
+        steps.append(
+            _add(
+                world,
+                queue,
+                script,
+                job_id=job_id,
+                options=_options(world, script),
+                parent=fresh,
+                parent_queue=root_queue,
+                flag=world.pick(*_FLAGS),
+                defer=True,
+            )
+        )
         if not deep:
             continue
         parents.append((queue, job_id))
         for leaf in range(world.pick(0, 1, 2)):
             script = world.rng.choice(_SCRIPTS[:3])
-            steps.append(_add(world, world.queue(), script, job_id=f"{job_id}-{leaf}", options=_options(world, script), parent=job_id, parent_queue=queue, flag=world.pick(*_FLAGS), defer=True))
+            steps.append(
+                _add(
+                    world,
+                    world.queue(),
+                    script,
+                    job_id=f"{job_id}-{leaf}",
+                    options=_options(world, script),
+                    parent=job_id,
+                    parent_queue=queue,
+                    flag=world.pick(*_FLAGS),
+                    defer=True,
+                )
+            )
     return [*steps, *(_release(world, queue, job_id) for queue, job_id in parents)]
 
 
 def _release(world: World, queue: str, job_id: str) -> Step:
     key = f"{queue}:{job_id}"
-    return call(queue, "releaseParentIfNoPendingDependencies", queue, job_id, world.tick(), keys=(key, f"{key}:dependencies"))
+    return call(
+        queue, "releaseParentIfNoPendingDependencies", queue, job_id, world.tick(), keys=(key, f"{key}:dependencies")
+    )
 
 
 def release(world: World) -> list[Step]:
@@ -106,7 +162,13 @@ def release(world: World) -> list[Step]:
 
 def _repeat(world: World) -> dict[str, Any]:
     repeat: dict[str, Any] = {"pattern": "* * * * *"} if world.chance(0.4) else {"every": world.pick(1_000, 60_000, 7)}
-    for name, value in (("limit", 3), ("tz", "UTC"), ("offset", 5), ("startDate", world.now_ms + world.pick(-9, 9_000)), ("endDate", world.now_ms + 10**9)):
+    for name, value in (
+        ("limit", 3),
+        ("tz", "UTC"),
+        ("offset", 5),
+        ("startDate", world.now_ms + world.pick(-9, 9_000)),
+        ("endDate", world.now_ms + 10**9),
+    ):
         if world.chance(0.15):
             repeat[name] = value
     return repeat
@@ -118,10 +180,31 @@ def scheduler(world: World) -> list[Step]:
     repeat = _repeat(world)
     slot = str(now + world.pick(0, 1_000, 30_000, -500)) if "pattern" in repeat else ""
     template = world.pick({}, {"priority": 3}, {"attempts": 2, "backoff": 100}, {"de": {"id": "d1"}}, {"lifo": True})
-    options = {**template, "repeat": {**repeat, "count": 1}, "jobId": f"repeat:{name}:{slot or 'undefined'}", "delay": 0, "timestamp": now, "repeatJobKey": name}
+    options = {
+        **template,
+        "repeat": {**repeat, "count": 1},
+        "jobId": f"repeat:{name}:{slot or 'undefined'}",
+        "delay": 0,
+        "timestamp": now,
+        "repeatJobKey": name,
+    }
     if slot:
         options["prevMillis"] = int(slot)
-    return [call(queue, "addJobScheduler", slot, Pack({"name": world.pick("n", "m"), **repeat}), name, world.pick("{}", '{"t":1}'), Pack(template), Pack(options), now, f"{queue}:", "")]
+    return [
+        call(
+            queue,
+            "addJobScheduler",
+            slot,
+            Pack({"name": world.pick("n", "m"), **repeat}),
+            name,
+            world.pick("{}", '{"t":1}'),
+            Pack(template),
+            Pack(options),
+            now,
+            f"{queue}:",
+            "",
+        )
+    ]
 
 
 def scheduler_next(world: World) -> list[Step]:
@@ -132,7 +215,15 @@ def scheduler_next(world: World) -> list[Step]:
     record = world.value(f"{queue}:repeat:{name}", {})
     slot = "" if "every" in record else str(now + world.pick(1_000, 60_000))
     repeat = {"every": int(record["every"])} if "every" in record else {"pattern": "* * * * *"}
-    options = {"attempts": 0, "repeat": {**repeat, "count": 2}, "timestamp": now, "repeatJobKey": name, "jobId": "x", "delay": 0, **world.pick({}, {"priority": 2})}
+    options = {
+        "attempts": 0,
+        "repeat": {**repeat, "count": 2},
+        "timestamp": now,
+        "repeatJobKey": name,
+        "jobId": "x",
+        "delay": 0,
+        **world.pick({}, {"priority": 2}),
+    }
     return [call(queue, "updateJobScheduler", slot, name, "{}", Pack(options), now, f"{queue}:", job_id, job=job_id)]
 
 

@@ -7,8 +7,8 @@ from differential.world import World
 
 __all__ = ["change", "clean", "look", "obliterate", "orphans", "pause", "remove", "retry_all"]
 
-_NAMES = "active wait waiting-children paused id delayed prioritized stalled-check completed failed stalled repeat limiter meta events pc marker de".split()
-_SUB_KEYS = "logs dependencies processed failed unsuccessful lock".split()
+_NAMES = ["active", "wait", "waiting-children", "paused", "id", "delayed", "prioritized", "stalled-check", "completed", "failed", "stalled", "repeat", "limiter", "meta", "events", "pc", "marker", "de"]
+_SUB_KEYS = ["logs", "dependencies", "processed", "failed", "unsuccessful", "lock"]
 
 
 def pause(world: World) -> list[Step]:
@@ -21,7 +21,10 @@ def pause(world: World) -> list[Step]:
     aside: list[Step] = []
     if f"{queue}:wait" in world.state and f"{queue}:paused" not in world.state and world.chance(0.2):
         aside = [Command("RENAME", f"{queue}:wait", f"{queue}:paused")]
-    return [*aside, call(queue, "pause", "resumed" if resumed else "paused", *world.pick((), ("1",), ("0",)), keys=keys)]
+    return [
+        *aside,
+        call(queue, "pause", "resumed" if resumed else "paused", *world.pick((), ("1",), ("0",)), keys=keys),
+    ]
 
 
 def change(world: World) -> list[Step]:
@@ -42,7 +45,17 @@ def clean(world: World) -> list[Step]:
     if world.chance(0.2):
         return [call(queue, "drain", f"{queue}:", world.pick("0", "1"))]
     state = world.state_name()
-    return [call(queue, "cleanJobsInSet", f"{queue}:", world.now_ms - world.pick(0, 1_000, 9_000), world.pick(0, 1, 2), state, state=state)]
+    return [
+        call(
+            queue,
+            "cleanJobsInSet",
+            f"{queue}:",
+            world.now_ms - world.pick(0, 1_000, 9_000),
+            world.pick(0, 1, 2),
+            state,
+            state=state,
+        )
+    ]
 
 
 def obliterate(world: World) -> list[Step]:
@@ -58,7 +71,9 @@ def remove(world: World) -> list[Step]:
         dedup_id = world.pick("d1", "d2")
         owner = world.value(f"{queue}:de:{dedup_id}", "nobody")
         return [call(queue, "removeDeduplicationKey", world.pick(owner, "nobody"), keys=(f"{queue}:de:{dedup_id}",))]
-    job_id = world.job(queue, *world.pick(("waiting-children",), ("wait", "delayed", "prioritized"), ("active", "completed", "failed")))
+    job_id = world.job(
+        queue, *world.pick(("waiting-children",), ("wait", "delayed", "prioritized"), ("active", "completed", "failed"))
+    )
     return [call(queue, "removeJob", job_id, world.pick("0", "1"), f"{queue}:", job=job_id)]
 
 
@@ -67,7 +82,20 @@ def orphans(world: World) -> list[Step]:
     queue, job_id = world.find("wait")
     lost: list[Step] = [Command("LREM", f"{queue}:wait", "1", job_id)] if world.chance(0.3) else []
     sub_keys, names = (_SUB_KEYS, _NAMES)
-    return [*lost, call(queue, "removeOrphanedJobs", len(names), *names, len(sub_keys), *sub_keys, *world.jobs(queue)[:5], job_id, "ghost")]
+    return [
+        *lost,
+        call(
+            queue,
+            "removeOrphanedJobs",
+            len(names),
+            *names,
+            len(sub_keys),
+            *sub_keys,
+            *world.jobs(queue)[:5],
+            job_id,
+            "ghost",
+        ),
+    ]
 
 
 def retry_all(world: World) -> list[Step]:

@@ -7,7 +7,21 @@ from typing import Any
 from differential.steps import Command, Pack, Step, call
 from differential.world import World
 
-__all__ = ["finish", "give_back", "locks", "passing_of_time", "questions", "reprocess", "retry", "small_updates", "stalled", "take", "to_delayed", "to_waiting_children", "family"]
+__all__ = [
+    "family",
+    "finish",
+    "give_back",
+    "locks",
+    "passing_of_time",
+    "questions",
+    "reprocess",
+    "retry",
+    "small_updates",
+    "stalled",
+    "take",
+    "to_delayed",
+    "to_waiting_children",
+]
 
 _LOCK_MS = 600_000
 
@@ -39,7 +53,18 @@ def finish(world: World) -> list[Step]:
     """Complete or fail a job, with every kind of retention, metrics, and fetch of the next."""
     state, token = world.pick("completed", "completed", "failed"), _token(world)
     queue, job_id = world.find("active")
-    keep = world.pick({"count": -1}, {"count": -1}, {"count": 0}, {"count": 1}, {"count": 3}, {}, {"age": 5}, {"age": 5, "count": 2}, {"age": 3, "limit": 1}, {"age": 0})
+    keep = world.pick(
+        {"count": -1},
+        {"count": -1},
+        {"count": 0},
+        {"count": 1},
+        {"count": 3},
+        {},
+        {"age": 5},
+        {"age": 5, "count": 2},
+        {"age": 3, "limit": 1},
+        {"age": 0},
+    )
     options = {
         **_take_options(world, token),
         "keepJobs": keep,
@@ -57,14 +82,34 @@ def finish(world: World) -> list[Step]:
 def retry(world: World) -> list[Step]:
     """Let a job run again at once."""
     queue, job_id = world.find("active")
-    return [call(queue, "retryJob", f"{queue}:", world.tick(), world.pick("LPUSH", "RPUSH"), job_id, _token(world), _fields(world), job=job_id)]
+    return [
+        call(
+            queue,
+            "retryJob",
+            f"{queue}:",
+            world.tick(),
+            world.pick("LPUSH", "RPUSH"),
+            job_id,
+            _token(world),
+            _fields(world),
+            job=job_id,
+        )
+    ]
 
 
 def to_delayed(world: World) -> list[Step]:
     """Delay a job that runs, perhaps fetching the next."""
     token = _token(world)
     queue, job_id = world.find("active")
-    args = (f"{queue}:", world.tick(), job_id, token, world.pick(0, 1, 5_000, 1_500.5), world.pick("0", "1", ""), _fields(world))
+    args = (
+        f"{queue}:",
+        world.tick(),
+        job_id,
+        token,
+        world.pick(0, 1, 5_000, 1_500.5),
+        world.pick("0", "1", ""),
+        _fields(world),
+    )
     return [call(queue, "moveToDelayed", *args, world.pick("0", "1"), Pack(_take_options(world, token)), job=job_id)]
 
 
@@ -140,7 +185,20 @@ def reprocess(world: World) -> list[Step]:
     state = world.pick("failed", "completed")
     queue, job_id = world.find(state)
     prop = {"failed": "failedReason", "completed": "returnvalue"}[state]
-    return [call(queue, "reprocessJob", job_id, world.pick("LPUSH", "RPUSH"), prop, state, world.pick("0", "1"), world.pick("0", "1"), job=job_id, state=state)]
+    return [
+        call(
+            queue,
+            "reprocessJob",
+            job_id,
+            world.pick("LPUSH", "RPUSH"),
+            prop,
+            state,
+            world.pick("0", "1"),
+            world.pick("0", "1"),
+            job=job_id,
+            state=state,
+        )
+    ]
 
 
 def family(world: World) -> list[Step]:
@@ -153,7 +211,7 @@ def family(world: World) -> list[Step]:
 
 
 def passing_of_time(world: World) -> list[Step]:
-    """What happens without a script: expiry, settings of a queue, what very old clients left."""
+    """What happens without a script: expiry, idle workers, settings of a queue, what very old clients left."""
     queue, job_id = world.find("active")
     return [
         world.rng.choices(
@@ -161,6 +219,7 @@ def passing_of_time(world: World) -> list[Step]:
                 Command("DEL", f"{queue}:{job_id}:lock"),
                 Command("DEL", f"{queue}:de:{world.pick('d1', 'd2')}"),
                 Command("DEL", f"{queue}:limiter"),
+                Command("ZREM", f"{queue}:marker", "0", world.pick("0", "1")),
                 Command("HSET", f"{queue}:meta", "concurrency", world.pick("1", "2", "9")),
                 Command("HDEL", f"{queue}:meta", "concurrency", "max", "duration"),
                 Command("HSET", f"{queue}:meta", "max", "2", "duration", "700000"),
@@ -169,6 +228,6 @@ def passing_of_time(world: World) -> list[Step]:
                 Command("RPUSH", f"{queue}:wait", world.pick("0:123", "0:0")),
                 Command("DEL", f"{queue}:{world.job(queue, world.state_name())}"),
             ),
-            (6, 4, 4, 2, 4, 1, 1, 1, 1, 1),
+            (6, 4, 4, 12, 2, 4, 1, 1, 1, 1, 1),
         )[0]
     ]

@@ -15,7 +15,7 @@ from differential.world import QUEUES, World
 __all__ = ["failure_of", "search", "shrunk"]
 
 _EPISODE_STEPS = 60
-_FAULTY_SHARE = 0.15
+_FAULTY_SHARE = 0.1
 
 Move = Callable[[World], list[Step]]
 
@@ -38,7 +38,7 @@ _MOVES: list[tuple[Move, int]] = [
     (moves_work.questions, 5),
     (moves_work.reprocess, 5),
     (moves_work.family, 4),
-    (moves_work.passing_of_time, 6),
+    (moves_work.passing_of_time, 14),
     (moves_manage.pause, 4),
     (moves_manage.change, 6),
     (moves_manage.clean, 3),
@@ -64,9 +64,7 @@ def _moves(world: World) -> list[Step]:
     if move in _OF_RUNNING_JOBS and not any(world.ids(queue, "active") for queue in QUEUES):
         move = moves_work.take
     steps = move(world)
-    return [
-        spoiled(step, world) if isinstance(step, Call) and world.chance(_FAULTY_SHARE) else step for step in steps
-    ]
+    return [spoiled(step, world) if isinstance(step, Call) and world.chance(_FAULTY_SHARE) else step for step in steps]
 
 
 def _episode(twin: Twin, rng: random.Random) -> tuple[list[Step], str]:

@@ -30,7 +30,7 @@ def _of_queue(keyspace: Keyspace, queue: str) -> Iterator[str]:
                 yield f"{queue}:{job_id} is in {places[job_id]} and in {state}"
             places[job_id] = state
             if f"{queue}:{job_id}" not in keyspace:
-                yield f"{queue}:{job_id} is in {state} and has no hash"
+                yield f"{queue}:{job_id} has no hash"
     head = f"{queue}:"
     for key, entry in keyspace.items():
         name = key[len(head) :] if key.startswith(head) else ""

@@ -10,7 +10,6 @@ DEFAULT_SECONDS = 45.0
 """For each server."""
 
 
-@pytest.mark.timeout(0)
 def test_random_sequences(twin: Twin, request: pytest.FixtureRequest) -> None:
     """Random sequences of valid and faulty calls show no difference that is not declared."""
     seconds = request.config.getoption("--differential-seconds", None) or DEFAULT_SECONDS
