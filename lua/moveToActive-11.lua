@@ -27,5 +27,6 @@ if type(opts) ~= 'table' or not tonumber(now) then
 end
 checkTake(opts)
 local set = redis.call('HMGET', KEYS[9], 'paused', 'concurrency', 'max', 'duration')
-return fetchNext(ARGV[1], now, opts, set, false, KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[6], KEYS[7], KEYS[10], KEYS[11])
-  or {0, 0, 0, 0}
+return fetchNext(
+  ARGV[1], now, opts, set, false, KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[6], KEYS[7], KEYS[10], KEYS[11]
+) or {0, 0, 0, 0}

@@ -61,7 +61,8 @@ redis.call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'delayed', 'jobId
 
 if opts then
 --@include fetchNext
-  local taken = fetchNext(prefix, ARGV[2], opts, queue, true, KEYS[9], active, KEYS[3], events, KEYS[10], delayed, KEYS[11], marker)
+  local taken = fetchNext(
+    prefix, ARGV[2], opts, queue, true, KEYS[9], active, KEYS[3], events, KEYS[10], delayed, KEYS[11], marker)
   -- Anything but a job is dropped: the caller's next take tells it again.
   if taken and taken[2] ~= 0 and not taken.err then return taken end
 end

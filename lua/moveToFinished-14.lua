@@ -32,8 +32,8 @@
 --          those of the fetch; drained
 -- Writes   the parent's keys, also in another queue (see childFailed, releaseParent)
 -- Spec     protocol 03 3.2                      Frozen  manifest.toml
--- Includes inside a branch below cost nothing where it is not taken; what two branches
--- share is named before both.
+-- Includes inside a branch below cost nothing where it is not taken; what several branches
+-- share is named before them.
 --@include pushPrioritized
 --@include fetchNext
 --@include leaveActive
@@ -55,7 +55,8 @@ if opts.maxMetricsSize ~= '' and not (points and points % 1 == 0) then
   return redis.error_reply('moveToFinished: option maxMetricsSize must be a whole number or an empty text')
 end
 local age, count, ageLimit = tonumber(keep.age), tonumber(keep.count), tonumber(keep.limit)
-if keep.age and not age or keep.count and not (count and count % 1 == 0) or keep.limit and not (ageLimit and ageLimit % 1 == 0) then
+if keep.age and not age or keep.count and not (count and count % 1 == 0)
+    or keep.limit and not (ageLimit and ageLimit % 1 == 0) then
   return redis.error_reply('moveToFinished: keepJobs takes numbers, whole ones for count and limit')
 end
 if ARGV[9] and ARGV[9] ~= '' then
@@ -94,23 +95,34 @@ end
 local queue = queueSettings(meta)
 local limit = queue[5]
 if dedupId or parentKey or parent or age or count and count >= 0 then
---@include childCompleted
---@include keepFinished
+--@include parentPlace
+--@include closed
+--@include pushWait
+--@include delayMarker
   if dedupId then
 --@include finishDeduplication
     finishDeduplication(prefix, id, dedupId, now, limit)
   end
-  if parent then
+  if parent or parentKey and not isFailed then
+--@include releaseParent
+    if isFailed then
 --@include childFailed
-    childFailed(parent, job, value, now)
-  elseif parentKey and not isFailed then
-    childCompleted(parentKey, job, value, now)
+      childFailed(parent, job, value, now)
+    else
+--@include childCompleted
+      childCompleted(parentKey, job, value, now)
+    end
   end
-  if count == 0 then
-    if parentKey then dropDependency(job, parentKey) end
-    removeJobKeys(job)
-  else
-    keepFinished(prefix, finished, now, age, ageLimit, count)
+  if age or count and count >= 0 then
+--@include dropDependency
+--@include removeJobKeys
+    if count == 0 then
+      if parentKey then dropDependency(job, parentKey) end
+      removeJobKeys(job)
+    else
+--@include keepFinished
+      keepFinished(prefix, finished, now, age, ageLimit, count)
+    end
   end
 end
 
@@ -127,7 +139,8 @@ end
 
 -- 6. The next job.
 if isFetching then
-  local taken = fetchNext(prefix, now, opts, queue, true, wait, active, prioritized, events, KEYS[6], delayed, pc, marker)
+  local taken = fetchNext(
+    prefix, now, opts, queue, true, wait, active, prioritized, events, KEYS[6], delayed, pc, marker)
   if taken and not taken.err then return taken end
 end
 if redis.call('EXISTS', wait, active, prioritized) == 0 then

@@ -11,7 +11,8 @@
 --          an error reply        max without duration: refused before a job moves
 -- Spec     protocol 03 S12, 3.1
 --@include takeJob
-local function fetchNext(prefix, now, opts, set, isFinish, wait, active, prioritized, events, limiter, delayed, pc, marker)
+local function fetchNext(
+  prefix, now, opts, set, isFinish, wait, active, prioritized, events, limiter, delayed, pc, marker)
   local isClosed = set[1] or set[2] and redis.call('LLEN', active) >= tonumber(set[2])
   local head = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
   -- An include inside a branch costs nothing where it is not taken.

@@ -6,19 +6,19 @@
 --@include freeDedup
 --@include maxEvents
 --@include removeJobKeys
+local places = {'completed', 'waiting-children', 'delayed', 'failed', 'prioritized', 'wait', 'paused', 'active'}
 local function forgetJob(prefix, id)
-  local function leaveState()
-    for _, state in ipairs({ 'completed', 'waiting-children', 'delayed', 'failed', 'prioritized' }) do
-      if redis.call('ZREM', prefix .. state, id) == 1 then return state end
+  local jobKey, previous = prefix .. id, 'unknown'
+  for i, place in ipairs(places) do
+    -- The first five are sorted sets, the others lists.
+    local gone = i <= 5 and redis.call('ZREM', prefix .. place, id) or redis.call('LREM', prefix .. place, '1', id)
+    if gone == 1 then
+      previous = place
+      break
     end
-    for _, state in ipairs({ 'wait', 'paused', 'active' }) do
-      if redis.call('LREM', prefix .. state, '1', id) == 1 then return state end
-    end
-    return 'unknown'
   end
-  local previous = leaveState()
-  freeDedup(prefix, id, redis.call('HGET', prefix .. id, 'deid'))
-  if removeJobKeys(prefix .. id) > 0 then
+  freeDedup(prefix, id, redis.call('HGET', jobKey, 'deid'))
+  if removeJobKeys(jobKey) > 0 then
     redis.call('XADD', prefix .. 'events', 'MAXLEN', '~', maxEvents(prefix .. 'meta'), '*',
       'event', 'removed', 'jobId', id, 'prev', previous)
   end

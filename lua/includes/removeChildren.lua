@@ -10,43 +10,21 @@
 --@include forgetJob
 --@include splitKey
 local function removeChildren(jobKey, isDeep, skipFinished, skipLocked)
-  local sets = {'completed', 'waiting-children', 'delayed', 'failed', 'prioritized'}
-  local lists = {'wait', 'paused', 'active'}
-  local limits = {}
-  local function leaveState(prefix, id)
-    for _, state in ipairs(sets) do
-      if redis.call('ZREM', prefix .. state, id) == 1 then return state end
-    end
-    for _, state in ipairs(lists) do
-      if redis.call('LREM', prefix .. state, '1', id) == 1 then return state end
-    end
-    return 'unknown'
-  end
-  local removeBelow
-  local function removeAll(children, parentKey)
+  local function removeAll(children)
     for _, childKey in ipairs(children) do
       local prefix, id = splitKey(childKey)
       if not (skipLocked and redis.call('EXISTS', childKey .. ':lock') == 1)
           and not (skipFinished and redis.call('ZSCORE', prefix .. 'failed', id)) then
-        dropDependency(childKey, parentKey)
-        if isDeep then removeBelow(childKey) end
-        local previous = leaveState(prefix, id)
-        freeDedup(prefix, id, redis.call('HGET', childKey, 'deid'))
-        if removeJobKeys(childKey) > 0 then
-          limits[prefix] = limits[prefix] or maxEvents(prefix .. 'meta')
-          redis.call('XADD', prefix .. 'events', 'MAXLEN', '~', limits[prefix], '*',
-            'event', 'removed', 'jobId', id, 'prev', previous)
-        end
+        dropDependency(childKey, jobKey)
+        if isDeep then removeChildren(childKey, isDeep, skipFinished, skipLocked) end
+        forgetJob(prefix, id)
       end
     end
   end
-  function removeBelow(parentKey)
-    if not skipFinished then
-      removeAll(redis.call('HKEYS', parentKey .. ':processed'), parentKey)
-      removeAll(redis.call('HKEYS', parentKey .. ':failed'), parentKey)
-      removeAll(redis.call('ZRANGE', parentKey .. ':unsuccessful', '0', '-1'), parentKey)
-    end
-    removeAll(redis.call('SMEMBERS', parentKey .. ':dependencies'), parentKey)
+  if not skipFinished then
+    removeAll(redis.call('HKEYS', jobKey .. ':processed'))
+    removeAll(redis.call('HKEYS', jobKey .. ':failed'))
+    removeAll(redis.call('ZRANGE', jobKey .. ':unsuccessful', '0', '-1'))
   end
-  removeBelow(jobKey)
+  removeAll(redis.call('SMEMBERS', jobKey .. ':dependencies'))
 end
