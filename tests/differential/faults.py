@@ -1,7 +1,5 @@
 """Arguments as a faulty client might send them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs

@@ -6,8 +6,6 @@ asserts what we do instead. ``lua/README.md`` tells of each why no correct clien
 is affected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Steps that add jobs: alone, deduplicated, below a parent, as flows, by schedulers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from differential.steps import Pack, Step, call
@@ -162,15 +160,14 @@ def release(world: World) -> list[Step]:
 
 def _repeat(world: World) -> dict[str, Any]:
     repeat: dict[str, Any] = {"pattern": "* * * * *"} if world.chance(0.4) else {"every": world.pick(1_000, 60_000, 7)}
-    for name, value in (
-        ("limit", 3),
-        ("tz", "UTC"),
-        ("offset", 5),
-        ("startDate", world.now_ms + world.pick(-9, 9_000)),
-        ("endDate", world.now_ms + 10**9),
-    ):
-        if world.chance(0.15):
-            repeat[name] = value
+    more = {
+        "limit": 3,
+        "tz": "UTC",
+        "offset": 5,
+        "startDate": world.now_ms + world.pick(-9, 9_000),
+        "endDate": world.now_ms + 10**9,
+    }
+    repeat.update({name: value for name, value in more.items() if world.chance(0.15)})
     return repeat
 
 

@@ -1,14 +1,16 @@
 """Steps of people: pausing, cleaning, removing, changing, listing."""
 
-from __future__ import annotations
-
 from differential.steps import Command, Step, call
 from differential.world import World
 
 __all__ = ["change", "clean", "look", "obliterate", "orphans", "pause", "remove", "retry_all"]
 
-_NAMES = ["active", "wait", "waiting-children", "paused", "id", "delayed", "prioritized", "stalled-check", "completed", "failed", "stalled", "repeat", "limiter", "meta", "events", "pc", "marker", "de"]
-_SUB_KEYS = ["logs", "dependencies", "processed", "failed", "unsuccessful", "lock"]
+# What a client sends to removeOrphanedJobs.
+_NAMES = (
+    *("active", "wait", "waiting-children", "paused", "id", "delayed", "prioritized", "stalled-check", "completed"),
+    *("failed", "stalled", "repeat", "limiter", "meta", "events", "pc", "marker", "de"),
+)
+_SUB_KEYS = ("logs", "dependencies", "processed", "failed", "unsuccessful", "lock")
 
 
 def pause(world: World) -> list[Step]:

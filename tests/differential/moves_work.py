@@ -1,7 +1,5 @@
 """Steps of workers: taking, finishing, retrying, delaying, locks, stalled jobs, and what goes wrong with them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from differential.steps import Command, Pack, Step, call

@@ -1,7 +1,5 @@
 """The scripts of npm bullmq 6.7.0, as opaque texts that are only ever run."""
 
-from __future__ import annotations
-
 import functools
 import json
 import subprocess

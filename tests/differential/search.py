@@ -1,7 +1,5 @@
 """Random sequences, and the shortest one that still shows a difference."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What holds of every queue that nobody has damaged, whatever was called."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from differential.world import QUEUES
@@ -20,8 +18,8 @@ def _ids(keyspace: Keyspace, key: str) -> list[str]:
     return [item if isinstance(item, str) else item[0] for item in keyspace[key]["value"]]
 
 
-def _of_queue(keyspace: Keyspace, queue: str) -> Iterator[str]:
-    places: dict[str, str] = {}
+def _of_places(keyspace: Keyspace, queue: str, places: dict[str, str]) -> Iterator[str]:
+    """Fill ``places`` with the state of each id, and tell what is wrong with them."""
     for state in _STATES:
         for job_id in _ids(keyspace, f"{queue}:{state}"):
             if job_id.startswith("0:"):
@@ -31,12 +29,15 @@ def _of_queue(keyspace: Keyspace, queue: str) -> Iterator[str]:
             places[job_id] = state
             if f"{queue}:{job_id}" not in keyspace:
                 yield f"{queue}:{job_id} has no hash"
+
+
+def _of_hashes(keyspace: Keyspace, queue: str, places: dict[str, str]) -> Iterator[str]:
     head = f"{queue}:"
     for key, entry in keyspace.items():
         name = key[len(head) :] if key.startswith(head) else ""
         if entry["type"] != "hash" or not name or name.startswith(_OTHER_HASHES) or name.endswith(_SUB_KEYS):
             continue
-        if "ic" in entry["value"]:
+        if "ic" in entry["value"]:  # a scheduler
             continue
         if "name" not in entry["value"]:
             yield f"{key} is half a job"
@@ -49,4 +50,9 @@ def unsound(keyspace: Keyspace) -> set[str]:
 
     Each id is in one state, each id has a hash with a name, and the reverse.
     """
-    return {fault for queue in QUEUES for fault in _of_queue(keyspace, queue)}
+    found: set[str] = set()
+    for queue in QUEUES:
+        places: dict[str, str] = {}
+        found.update(_of_places(keyspace, queue, places))
+        found.update(_of_hashes(keyspace, queue, places))
+    return found

@@ -1,6 +1,4 @@
-"""What a differential sequence is made of: calls of scripts and plain commands, as values that print as they are written."""
-
-from __future__ import annotations
+"""What a differential sequence is made of: calls and plain commands, values that print as they are written."""
 
 from typing import Any
 
@@ -17,7 +15,9 @@ KEYS = {
     "addPrioritizedJob": "marker meta id prioritized delayed completed active events pc",
     "addParentJob": "meta id delayed waiting-children completed events",
     "moveToActive": "wait active prioritized events stalled limiter delayed paused meta pc marker",
-    "moveToFinished": "wait active prioritized events stalled limiter delayed paused meta pc {state} @ metrics:{state} marker",
+    "moveToFinished": (
+        "wait active prioritized events stalled limiter delayed paused meta pc {state} @ metrics:{state} marker"
+    ),
     "retryJob": "active wait paused @ meta events delayed prioritized pc marker stalled",
     "moveToDelayed": "marker active prioritized delayed @ events meta stalled wait limiter pc",
     "moveToWaitingChildren": "active waiting-children @ @:dependencies @:unsuccessful stalled events",
@@ -105,7 +105,7 @@ class Command:
 
     def __init__(self, *parts: str) -> None:
         """Take the words of the command."""
-        self.__attrs_init__(parts)  # type: ignore[attr-defined]  # made by attrs
+        self.__attrs_init__(parts)
 
     def __repr__(self) -> str:
         """As it is written."""

@@ -3,8 +3,6 @@
 What the search prints can be pasted here as it is.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The same step on two databases, with the original scripts and with ours, and what then differs."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a generator of steps sees: the keyspace as it is, the time, and a seeded source of choices."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 
