@@ -7,6 +7,9 @@ space: job ids equal to a family name are refused.
 Source: protocol spec 01 sections 1 and 2.
 """
 
+from base64 import b64encode
+from urllib.parse import quote
+
 import attrs
 
 from .errors import InvalidOption
@@ -20,6 +23,9 @@ FAMILY_NAMES = frozenset(
     "limiter meta id pc marker events repeat priority delay".split()
 )
 """Suffixes that name a key of the queue itself, and so cannot be job ids."""
+
+
+_IN_CLIENT_NAMES = "".join(map(chr, range(0x21, 0x7F)))
 
 
 def _valid_queue(_: object, __: object, value: object) -> None:
@@ -113,6 +119,17 @@ class Keys:
     def deduplication_next(self, deduplication_id: str) -> str:
         """Key of the job to create when the active owner of a deduplication id ends."""
         return f"{self.base}dn:{deduplication_id}"
+
+    def client_name(self, worker: str | None = None) -> str:
+        """Name of a worker's blocking connection, by which other clients find the workers of a queue.
+
+        Args:
+            worker: Name of the worker, if it has one; what the server does not allow in names is percent-encoded.
+
+        Source: protocol spec 05 section 1.
+        """
+        name = f"{self.prefix}:{b64encode(self.queue.encode()).decode()}"
+        return name if worker is None else f"{name}:w:{quote(worker, safe=_IN_CLIENT_NAMES)}"
 
     def scheduler(self, scheduler_id: str) -> str:
         """Key of a job scheduler's record."""

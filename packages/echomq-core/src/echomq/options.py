@@ -37,6 +37,7 @@ __all__ = [
     "check_job_id",
     "job_options",
     "read_options",
+    "worker_options",
 ]
 
 Nested = TypeVar("Nested", bound="attrs.AttrsInstance")
@@ -467,10 +468,7 @@ def job_options(**given: Any) -> JobOptions:
         UnknownOption: No option has that name; tells the nearest one.
         InvalidOption: A value is outside what its field allows.
     """
-    names = [attribute.name for attribute in attrs.fields(JobOptions)]
-    for name in given:
-        if name not in names:
-            raise UnknownOption(name, _nearest(name, names))
+    _check_names(JobOptions, given)
     options = JobOptions(**given)
     for name in options.extra:
         if name in _WIRE_FIELDS:
@@ -478,6 +476,13 @@ def job_options(**given: Any) -> JobOptions:
         if name in ("debounce", "telemetry", "deduplication", "keepLogs"):
             raise InvalidOption("extra", f"{name!r} is not stored under that name; use the fields of JobOptions")
     return options
+
+
+def _check_names(cls: type[Any], given: Mapping[str, object]) -> None:
+    names = [attribute.name for attribute in attrs.fields(cls)]
+    for name in given:
+        if name not in names:
+            raise UnknownOption(name, _nearest(name, names))
 
 
 def read_options(raw: codec.Raw) -> JobOptions:
@@ -584,3 +589,17 @@ class WorkerOptions:
     metrics: int | None = attrs.field(default=None, validator=_is_whole(1, optional=True))
     backoff_strategies: Mapping[str, BackoffStrategy] = attrs.field(factory=dict, hash=False)
     close_timeout: int | None = attrs.field(default=None, converter=_close_timeout)
+
+
+def worker_options(**given: Any) -> WorkerOptions:
+    """Return the options a user named, checked.
+
+    Args:
+        **given: Fields of :class:`WorkerOptions`.
+
+    Raises:
+        UnknownOption: No option has that name; tells the nearest one.
+        InvalidOption: A value is outside what its field allows.
+    """
+    _check_names(WorkerOptions, given)
+    return WorkerOptions(**given)

@@ -1,0 +1,210 @@
+"""What a processor is given beside its job: ``ctx``.
+
+``async def`` processors get a :class:`Context`, plain functions in threads a
+:class:`ThreadContext`, the same names without ``await``. Whatever they send is
+repeated through outages: a broken link does not fail a job.
+
+Source: protocol spec 05 section 10, Job.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Coroutine, MutableMapping
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import Any, Protocol, TypeVar
+
+import attrs
+
+from echomq.call import ScriptCall
+from echomq.calls.change import add_log, update_data, update_progress
+from echomq.calls.locks import extend_lock
+from echomq.errors import LockMissing
+from echomq.job import Job
+from echomq.moments import duration_ms
+
+__all__ = ["Context", "Host", "ThreadContext", "bind_context", "current_context", "job_logger"]
+
+T = TypeVar("T")
+
+_current: "ContextVar[Context | ThreadContext | None]" = ContextVar("echomq_context", default=None)
+
+
+def current_context() -> "Context | ThreadContext | None":
+    """Return the context of the job that this code runs for; None outside of jobs."""
+    return _current.get()
+
+
+def bind_context(context: "Context | ThreadContext") -> None:
+    """Make this the context of the job that the present task or thread runs for."""
+    _current.set(context)
+
+
+class _JobLogger(logging.LoggerAdapter):  # type: ignore[type-arg]  # generic for type checkers only, until Python 3.11
+    """Adds queue, job and attempt of the running job to each record."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        context = _current.get()
+        if context is not None:
+            job = context.job
+            bound = {"queue": job.queue_name, "job_id": job.id, "job_name": job.name, "attempt": job.attempts_made + 1}
+            kwargs["extra"] = {**bound, **(kwargs.get("extra") or {})}
+        return msg, kwargs
+
+
+job_logger = _JobLogger(logging.getLogger("echomq.job"), {})
+"""A logger whose records carry ``queue``, ``job_id``, ``job_name`` and ``attempt`` of the job that logs."""
+
+
+class Host(Protocol):
+    """What a context needs of its worker."""
+
+    async def send_for_job(self, call: ScriptCall[T]) -> T | None:
+        """Send a call until it is answered; None if only the reply to a first try was lost."""
+        ...
+
+    def tell(self, event: str, *args: Any) -> None:
+        """Call the listeners of a local event."""
+        ...
+
+    def time_left_ms(self) -> int | None:
+        """Return how long running jobs may go on; None: to their end."""
+        ...
+
+
+@attrs.define(eq=False)
+class Context:
+    """What an ``async def`` processor may do for its job.
+
+    Attributes:
+        job: The job, with its data as last updated.
+        token: What its lock holds.
+    """
+
+    job: Job
+    token: str
+    _host: Host = attrs.field(repr=False)
+    _is_cancelled: bool = attrs.field(init=False, repr=False, default=False)
+    _cancelled: asyncio.Event | None = attrs.field(init=False, repr=False, default=None)
+
+    @property
+    def cancelled(self) -> asyncio.Event:
+        """Set when the job should end: its lock is lost, or its worker closes and cannot wait longer."""
+        if self._cancelled is None:
+            self._cancelled = asyncio.Event()
+            if self._is_cancelled:
+                self._cancelled.set()
+        return self._cancelled
+
+    @property
+    def time_left_ms(self) -> int | None:
+        """How long the job may still run because its worker closes; None as long as no end is set."""
+        return self._host.time_left_ms()
+
+    @property
+    def logger(self) -> logging.LoggerAdapter[Any]:
+        """Logger whose records carry queue, job and attempt; :data:`job_logger` does the same anywhere below."""
+        return job_logger
+
+    def cancel(self) -> None:
+        """Set ``cancelled``; what the worker calls."""
+        self._is_cancelled = True
+        if self._cancelled is not None:
+            self._cancelled.set()
+
+    async def log(self, row: str) -> int | None:
+        """Append a row to the job's log and return the number of rows; None if that reply was lost.
+
+        Raises:
+            InvalidOption: ``row`` is no text.
+            JobNotFound: The job was removed.
+        """
+        return await self._host.send_for_job(add_log(self.job.keys, self.job.id, row, self.job.options.keep_logs))
+
+    async def progress(self, value: Any) -> None:
+        """Store how far the job has come, any JSON value, and announce it.
+
+        Raises:
+            NotEncodable: The value is not JSON.
+            JobNotFound: The job was removed.
+        """
+        await self._host.send_for_job(update_progress(self.job.keys, self.job.id, value))
+        self._host.tell("progress", self.job, value)
+
+    async def update_data(self, data: Any) -> None:
+        """Replace the job's data: the next attempt sees the new ones, and ``ctx.job`` at once.
+
+        Raises:
+            NotEncodable: The data is not JSON.
+            JobNotFound: The job was removed.
+        """
+        call = update_data(self.job.keys, self.job.id, data)
+        await self._host.send_for_job(call)
+        self.job = attrs.evolve(self.job, raw_data=str(call.args[0]))
+
+    async def extend(self, duration: int | timedelta) -> None:
+        """Let the job's lock live so long from now; only needed where locks are not renewed.
+
+        Raises:
+            LockMissing: The lock is lost.
+        """
+        lock_ms = duration_ms("duration", duration, minimum=1)
+        if not await self._host.send_for_job(extend_lock(self.job.keys, self.job.id, self.token, lock_ms)):
+            raise LockMissing("extendLock", self.job.id)
+
+
+@attrs.define(eq=False)
+class ThreadContext:
+    """What a plain function in a thread may do for its job: :class:`Context` without ``await``.
+
+    Attributes:
+        cancelled: Set when the job should end; nobody can stop a thread, so long work should look at it.
+    """
+
+    _context: Context
+    _loop: asyncio.AbstractEventLoop = attrs.field(repr=False)
+    cancelled: threading.Event = attrs.field(init=False, repr=False, factory=threading.Event)
+
+    @property
+    def job(self) -> Job:
+        """See :class:`Context`."""
+        return self._context.job
+
+    @property
+    def token(self) -> str:
+        """See :class:`Context`."""
+        return self._context.token
+
+    @property
+    def time_left_ms(self) -> int | None:
+        """See :attr:`Context.time_left_ms`."""
+        return self._context.time_left_ms
+
+    @property
+    def logger(self) -> logging.LoggerAdapter[Any]:
+        """See :attr:`Context.logger`."""
+        return job_logger
+
+    def cancel(self) -> None:
+        """Set ``cancelled``; what the worker calls."""
+        self.cancelled.set()
+
+    def log(self, row: str) -> int | None:
+        """See :meth:`Context.log`."""
+        return self._wait(self._context.log(row))
+
+    def progress(self, value: Any) -> None:
+        """See :meth:`Context.progress`."""
+        self._wait(self._context.progress(value))
+
+    def update_data(self, data: Any) -> None:
+        """See :meth:`Context.update_data`."""
+        self._wait(self._context.update_data(data))
+
+    def extend(self, duration: int | timedelta) -> None:
+        """See :meth:`Context.extend`."""
+        self._wait(self._context.extend(duration))
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()

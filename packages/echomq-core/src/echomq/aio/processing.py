@@ -1,0 +1,100 @@
+"""Calls the user's function in the right place: ``async def`` on the loop, plain functions in threads.
+
+Source: design.md section 2; protocol spec 05 section 4.7.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
+from typing import Any, TypeAlias
+
+import attrs
+
+from echomq.errors import UsageError
+from echomq.job import Job
+
+from .context import Context, Host, ThreadContext, bind_context
+
+__all__ = ["Processing", "Processor"]
+
+Processor: TypeAlias = Callable[..., Any]
+"""``processor(job)`` or ``processor(job, ctx)``; ``async def`` or plain."""
+
+_MANY_THREADS = 1 << 16
+"""The pool makes a thread only when none is idle, so that the worker's concurrency is the limit."""
+
+
+def _is_coroutine_function(function: Any) -> bool:
+    while isinstance(function, partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def _takes_context(function: Processor) -> bool:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some builtins have none
+        return False
+    kinds = [parameter.kind for parameter in signature.parameters.values()]
+    positional = kinds.count(inspect.Parameter.POSITIONAL_ONLY) + kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return positional >= 2 or inspect.Parameter.VAR_POSITIONAL in kinds
+
+
+@attrs.define(eq=False)
+class Processing:
+    """One worker's way to run its processor.
+
+    Attributes:
+        function: As the user gave it.
+        in_thread: It is a plain function.
+        takes_context: It wants ``ctx``.
+    """
+
+    function: Processor
+    in_thread: bool = attrs.field(init=False)
+    takes_context: bool = attrs.field(init=False)
+    _threads: ThreadPoolExecutor | None = attrs.field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        """Look at the function once."""
+        if not callable(self.function):
+            raise UsageError(f"processor: expected a function of (job) or (job, ctx), not {self.function!r}")
+        self.in_thread = not _is_coroutine_function(self.function)
+        self.takes_context = _takes_context(self.function)
+
+    def context(self, job: Job, token: str, host: Host) -> Context | ThreadContext:
+        """Return the ``ctx`` of a job."""
+        context = Context(job, token, host)
+        return ThreadContext(context, asyncio.get_running_loop()) if self.in_thread else context
+
+    def call(self, job: Job, context: Context | ThreadContext) -> Awaitable[Any]:
+        """Run the function for a job in the present task, or in a thread."""
+        bind_context(context)
+        if self.in_thread:
+            return self._call_in_thread(job, context)
+        result: Awaitable[Any] = self.function(job, context) if self.takes_context else self.function(job)
+        return result
+
+    async def _call_in_thread(self, job: Job, context: Context | ThreadContext) -> Any:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_MANY_THREADS, thread_name_prefix="echomq-job")
+        args = (job, context) if self.takes_context else (job,)
+        bound = copy_context()
+        result = await asyncio.get_running_loop().run_in_executor(self._threads, lambda: bound.run(self._plain, *args))
+        # A plain function may return what an async one made, such as a lambda does.
+        return await result if inspect.isawaitable(result) else result
+
+    def _plain(self, *args: Any) -> Any:
+        try:
+            return self.function(*args)
+        except StopIteration as error:
+            raise RuntimeError("the processor raised StopIteration") from error  # a future cannot carry it
+
+    def close(self) -> None:
+        """Let go of the threads; one that is busy ends with its job."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads = None

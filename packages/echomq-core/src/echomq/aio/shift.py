@@ -1,0 +1,332 @@
+"""One run of a worker: performs the actions of ``step`` and tells it what happened.
+
+No loop of ours runs. Something happens (a reply, a marker, a job's end, a wish
+of the host), ``step`` answers with actions, and each action starts something
+that will happen. An idle worker is one blocking read and one timer.
+
+Source: design.md section 5; protocol spec 05 section 4.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+from uuid import uuid4
+
+import attrs
+
+from echomq.calls.fetch import Take, move_to_active, wait_marker
+from echomq.calls.locks import move_stalled_jobs_to_wait
+from echomq.driver import AsyncConnection
+from echomq.errors import ConnectionClosed, EchoMQError, ReplyTimeout
+from echomq.keys import Keys
+from echomq.options import WorkerOptions
+from echomq.scheduling import messages
+from echomq.scheduling.outcome import HandedBack
+from echomq.scheduling.settling import is_passing, stray_jobs
+from echomq.scheduling.state import Pace, WorkerState
+from echomq.scheduling.step import step
+from echomq.scheduling.timing import alarm_at
+from echomq.sync.renewal import Lease, Renewal
+
+from .listeners import Listeners
+from .processing import Processing
+from .run import perform
+from .slots import Held, Slots
+
+__all__ = ["Shift"]
+
+_log = logging.getLogger("echomq.worker")
+
+
+@attrs.define(eq=False, kw_only=True)
+class Shift:
+    """One run.
+
+    Attributes:
+        keys: The queue.
+        options: The worker's.
+        processing: The user's function.
+        listeners: Of local events.
+        connection: For all calls but the blocking ones.
+        until_drained: Close when there is nothing to do.
+        is_paused: Begin with taking nothing.
+        error: Why the run cannot go on; None if it ended as it should.
+    """
+
+    keys: Keys
+    options: WorkerOptions
+    processing: Processing
+    listeners: Listeners
+    connection: AsyncConnection
+    until_drained: bool
+    is_paused: bool = False
+    error: BaseException | None = attrs.field(init=False, default=None)
+    state: WorkerState = attrs.field(init=False)
+    slots: Slots = attrs.field(init=False)
+    ended: "asyncio.Future[None]" = attrs.field(init=False)
+    _loop: asyncio.AbstractEventLoop = attrs.field(init=False, factory=asyncio.get_running_loop)
+    _blocking: AsyncConnection = attrs.field(init=False)
+    _renewal: Renewal = attrs.field(init=False)
+    _owner: str = attrs.field(init=False, factory=lambda: f"{uuid4()}:")
+    _takes: int = attrs.field(init=False, default=0)
+    _tasks: "set[asyncio.Task[None]]" = attrs.field(init=False, factory=set)
+    _take: "asyncio.Task[None] | None" = attrs.field(init=False, default=None)
+    _wait: "asyncio.Task[None] | None" = attrs.field(init=False, default=None)
+    _alarm: asyncio.TimerHandle | None = attrs.field(init=False, default=None)
+    _alarm_at: int = attrs.field(init=False, default=0)
+    _in_outage: bool = attrs.field(init=False, default=False)
+    _beat_due: bool = attrs.field(init=False, default=False)
+    _perform: dict[type[Any], Callable[[Any], object]] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Set the shift up; nothing is sent yet."""
+        options = self.options
+        self.state = WorkerState(
+            pace=Pace(
+                drain_ms=options.drain_delay,
+                limit_ms=options.maximum_rate_limit_delay,
+                stalled_ms=0 if options.skip_stalled_check else options.stalled_interval,
+                until_drained=self.until_drained,
+            ),
+            concurrency=options.concurrency,
+            paused=self.is_paused,
+        )
+        self.ended = self._loop.create_future()
+        self.slots = Slots(
+            connection=self.connection,
+            options=options,
+            processing=self.processing,
+            takes_more=lambda: self.state.takes_more,
+            released=self.happened,
+            tell=self.listeners.call,
+            complain=self.complain,
+            left_ms=self._left_ms,
+        )
+        self._blocking = self.connection.dedicated(name=self.keys.client_name(options.name))
+        self._renewal = self._make_renewal()
+        self._perform = {
+            messages.Fetch: self._fetch,
+            messages.StopFetching: self._stop_fetching,
+            messages.Adopt: self._adopt,
+            messages.Wait: self._block,
+            messages.StopWaiting: self._stop_waiting,
+            messages.Run: lambda action: self.slots.start(action.job, action.take),
+            messages.GiveBack: lambda action: self.slots.start(action.job, action.take, HandedBack()),
+            messages.CheckStalled: self._check_stalled,
+            messages.Complain: lambda action: self.complain(action.error),
+            messages.Announce: lambda action: self.listeners.call(action.event),
+            messages.Cut: lambda _: self._start(self.slots.cut()),
+            messages.Stop: lambda _: self.ended.set_result(None),
+        }
+
+    def happened(self, event: messages.Happened) -> None:
+        """Tell ``step`` what happened and do what it says."""
+        before = self.state
+        self.state, actions = step(before, event, _now_ms())
+        if self.state is not before:
+            self._set_alarm()
+        for action in actions:
+            self._perform[type(action)](action)
+
+    async def work(self) -> None:
+        """Work until there is nothing left to do.
+
+        Raises:
+            ConnectionClosed: The connection's owner closed it.
+        """
+        if not self.options.skip_lock_renewal:
+            self._renewal.start()
+        try:
+            self.happened(messages.Started())
+            await asyncio.shield(self.ended)
+        except asyncio.CancelledError:
+            self.happened(messages.Closed(0))
+            await self.ended
+            raise
+        finally:
+            await self._leave()
+        if self.error is not None:
+            raise self.error
+
+    async def _leave(self) -> None:
+        """Let go of everything; jobs are done or given back by now."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._renewal.stop()
+        self.processing.close()
+        await self._blocking.close()
+        await self.listeners.settle()
+
+    def complain(self, error: BaseException) -> None:
+        """Tell the host about an error that no job can be blamed for; an outage is told once."""
+        if is_passing(error):
+            if self._in_outage:
+                return
+            self._in_outage = True
+        if isinstance(error, ConnectionClosed):
+            if self.error is not None:
+                return
+            self.error = error
+        _log.warning("worker of queue %s: %s", self.keys.queue, error, exc_info=None if is_passing(error) else error)
+        self.listeners.call("error", error)
+
+    # -- what step wants ------------------------------------------------------------------------
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _new_take(self, token: str | None = None) -> Take:
+        if token is None:
+            token = f"{self._owner}{self._takes}"
+            self._takes += 1
+        options = self.options
+        return Take(token=token, lock_ms=options.lock_duration, limiter=options.limiter, worker_name=options.name)
+
+    def _fetch(self, _: messages.Fetch) -> None:
+        self._take = self._start(self._take_one(self._new_take()))
+
+    async def _take_one(self, take: Take) -> None:
+        try:
+            taken = await self.connection.send(move_to_active(self.keys, take, _wall_ms()))
+        except EchoMQError as error:
+            self.happened(messages.Failed(error, getattr(error, "may_have_run", False), _dice()))
+        else:
+            self._in_outage = False
+            self.happened(messages.Fetched(take, taken, _wall_ms()))
+
+    def _adopt(self, _: messages.Adopt) -> None:
+        self._take = self._start(self._search())
+
+    async def _search(self) -> None:
+        plan = stray_jobs(self.keys, self._owner, lambda: {held.job.id for held in self.slots.held})
+        try:
+            found = await perform(self.connection, plan)
+        except EchoMQError as error:
+            self.happened(messages.Failed(error, False, _dice()))
+        else:
+            self.happened(messages.Adopted(tuple((job, self._new_take(token)) for job, token in found)))
+
+    def _stop_fetching(self, _: messages.StopFetching) -> None:
+        if self._take is not None:
+            self._take.cancel()
+        late = ReplyTimeout("the worker closes and waits no longer for the reply of a take")
+        self.happened(messages.Failed(late, True, _dice()))
+
+    def _block(self, action: messages.Wait) -> None:
+        self._wait = self._start(self._wait_for_marker(action.timeout_ms))
+
+    async def _wait_for_marker(self, timeout_ms: int) -> None:
+        ended: messages.Happened
+        try:
+            score = await self._blocking.send(wait_marker(self.keys, timeout_ms))
+        except EchoMQError as error:
+            ended = messages.WaitFailed(error, _dice())
+        else:
+            ended = messages.Marked(score, _wall_ms())
+        if self._wait is asyncio.current_task():
+            self._wait = None
+            self.happened(ended)
+
+    def _stop_waiting(self, _: messages.StopWaiting) -> None:
+        if self._wait is not None:
+            self._wait.cancel()
+        self._wait = None
+
+    def _check_stalled(self, _: messages.CheckStalled) -> None:
+        self._start(self._look_for_stalled())
+
+    async def _look_for_stalled(self) -> None:
+        options = self.options
+        call = move_stalled_jobs_to_wait(self.keys, options.max_stalled_count, options.stalled_interval, _wall_ms())
+        try:
+            for job_id in await self.connection.send(call):
+                self.listeners.call("stalled", job_id)
+        except EchoMQError as error:
+            self.complain(error)
+        self.happened(messages.StalledChecked())
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def _set_alarm(self) -> None:
+        at = alarm_at(self.state)
+        if not at:
+            return
+        if self._alarm is not None:
+            if self._alarm_at <= at:
+                return  # it rings too early, which does no harm and costs less than moving it
+            self._alarm.cancel()
+        self._alarm_at = at
+        self._alarm = self._loop.call_later(max(0, at - _now_ms()) / 1000, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self.happened(messages.Ticked())
+        if self._alarm is None:
+            self._set_alarm()
+
+    def _left_ms(self) -> int | None:
+        return max(0, self.state.cut_at - _now_ms()) if self.state.cut_at else None
+
+    # -- the thread that renews locks -----------------------------------------------------------
+
+    def _make_renewal(self) -> Renewal:
+        return Renewal(
+            keys=self.keys,
+            connection=self.connection.blocking_twin(),
+            lock_ms=self.options.lock_duration,
+            held=lambda: list(self.slots.held),
+            lost=lambda lease: self._from_thread(self._lost, lease),
+            renewed=lambda ids: self._from_thread(self.listeners.call, "locks_renewed", ids),
+            failed=lambda error: self._from_thread(self.complain, error),
+            ticked=self._ticked,
+        )
+
+    def _from_thread(self, function: Callable[..., None], *args: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+            self._loop.call_soon_threadsafe(function, *args)
+
+    def _lost(self, lease: Lease) -> None:
+        if isinstance(lease, Held):
+            self.slots.lost(lease)
+
+    def _ticked(self) -> None:
+        """Ask the loop for a sign of life; called in the thread."""
+        if not self._beat_due:
+            self._beat_due = True
+            self._from_thread(self._beat, time.monotonic())
+
+    def _beat(self, asked_at_s: float) -> None:
+        self._beat_due = False
+        blocked_s = time.monotonic() - asked_at_s
+        if blocked_s * 2000 < self.options.lock_duration:
+            return
+        _log.warning(
+            "worker of queue %s: the event loop was blocked for %.1f s while jobs %s ran; their locks were kept, but "
+            "nothing else could run. Make the processor a plain function, which runs in a thread, or await in it.",
+            self.keys.queue,
+            blocked_s,
+            ", ".join(held.job.id for held in self.slots.held) or "that have ended",
+        )
+
+
+def _dice() -> float:
+    return random.random()  # noqa: S311  # spreads load, keeps no secret
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,261 @@
+"""The worker for asyncio.
+
+Nothing works until the host calls :meth:`Worker.run`. What a worker decides is
+in :mod:`echomq.scheduling`; :mod:`echomq.aio.shift` carries one run out.
+
+Source: design.md section 5; protocol spec 05 sections 4 and 10.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import attrs
+
+from echomq.errors import UsageError
+from echomq.keys import DEFAULT_PREFIX, Keys
+from echomq.moments import Duration, duration_ms
+from echomq.options import WorkerOptions, worker_options
+from echomq.scheduling import messages
+
+from .connecting import connect
+from .interrupts import on_interrupt
+from .listeners import Listeners
+from .processing import Processing
+from .run import is_open
+from .shift import Shift
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self, Unpack
+
+    from echomq.driver import ConnectionSource
+    from echomq.keywords import WorkerKeywords
+
+    from .processing import Processor
+
+__all__ = ["EVENTS", "Worker"]
+
+AnyListener = TypeVar("AnyListener", bound=Callable[..., Any])
+
+EVENTS = {
+    "ready": "(): the server has answered",
+    "active": "(job): a job is about to run",
+    "completed": "(job, result): its result is stored",
+    "failed": "(job, error): an attempt failed, the last one or not",
+    "progress": "(job, progress): job code reported progress",
+    "stalled": "(job_id): a job of a worker that went silent waits again",
+    "drained": "(): a take found nothing",
+    "paused": "(): this worker takes no jobs",
+    "resumed": "(): it does again",
+    "closing": "(): it takes no more jobs",
+    "closed": "(): its run has ended",
+    "error": "(error): something went wrong that is no job's fault",
+    "lock_lost": "(job_id, worker_name): the job may run elsewhere; it was cancelled here, its result is not stored",
+    "locks_renewed": "(job_ids): their locks live on",
+}
+"""Local events -> what listeners are called with, and what it means."""
+
+
+class Worker:
+    """Takes the jobs of one queue and processes them.
+
+    Args:
+        queue: Name of the queue.
+        processor: ``processor(job)`` or ``processor(job, ctx)``. ``async def`` runs on the event
+            loop, a plain function in a thread. What it returns is the job's result, any JSON value;
+            what it raises fails the attempt, but the signals of :mod:`echomq.signals` steer.
+        connection: A URL, options, a ready client, or an open connection, which is not closed here.
+            None takes the URL from ``ECHOMQ_URL``.
+        prefix: Name space of the queue.
+        **options: See :class:`~echomq.options.WorkerOptions`; times in milliseconds or ``timedelta``.
+
+    Raises:
+        UsageError: The processor cannot be called, or an option is wrong.
+    """
+
+    def __init__(
+        self,
+        queue: str,
+        processor: Processor,
+        connection: ConnectionSource = None,
+        *,
+        prefix: str = DEFAULT_PREFIX,
+        **options: Unpack[WorkerKeywords],
+    ) -> None:
+        self.keys = Keys(queue, prefix)
+        self.options: WorkerOptions = worker_options(**options)
+        self._processing = Processing(processor)
+        self._source = connection
+        self._listeners = Listeners(tuple(EVENTS))
+        self._shift: Shift | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._gone: asyncio.Event | None = None
+        self._is_paused = False
+
+    async def __aenter__(self) -> Self:
+        """Give the worker; nothing works until :meth:`run`."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the worker; after an exception without waiting for running jobs, which wait again."""
+        await self.close(None if kind is None else 0)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether :meth:`run` is at work."""
+        return self._shift is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether this worker takes no jobs; see :meth:`pause`."""
+        return self._is_paused
+
+    @property
+    def concurrency(self) -> int:
+        """Jobs at one time; may be changed while the worker runs."""
+        return self.options.concurrency
+
+    @concurrency.setter
+    def concurrency(self, count: int) -> None:
+        self.options = attrs.evolve(self.options, concurrency=count)
+        if self._shift is not None:
+            self._shift.happened(messages.ConcurrencyChanged(count))
+
+    def on(self, event: str, listener: AnyListener | None = None) -> Any:
+        """Call a listener, plain or ``async``, at a local event; also as a decorator, ``@worker.on("failed")``.
+
+        What a listener raises is logged and told as ``error``; it never reaches a job.
+
+        Args:
+            event: One of :data:`EVENTS`, which tells the arguments.
+            listener: Whom to call.
+
+        Returns:
+            The listener, or the decorator.
+
+        Raises:
+            UnknownOption: There is no such event.
+        """
+        if listener is None:
+            return lambda function: self.on(event, function)
+        self._listeners.add(event, listener)
+        return listener
+
+    def off(self, event: str, listener: Callable[..., Any]) -> None:
+        """Call a listener no longer."""
+        self._listeners.remove(event, listener)
+
+    async def run(self, until: Literal["drained"] | None = None, *, handle_signals: bool | None = None) -> None:
+        """Work until the worker is closed.
+
+        Args:
+            until: ``"drained"`` also ends when no job waits or runs here and no delayed one is
+                due within ``drain_delay``.
+            handle_signals: Close at SIGTERM and Ctrl-C, and force the end at the second. None: if this
+                is the main thread.
+
+        Raises:
+            UsageError: The worker runs already, or ``until`` is something else.
+            ConnectionClosed: The connection's owner closed it.
+            CancelledError: The task was cancelled; running jobs were cancelled too and wait again.
+        """
+        if until not in (None, "drained"):
+            raise UsageError(f"until: expected 'drained' or None, not {until!r}")
+        if self._shift is not None:
+            raise UsageError(
+                f"the worker of queue {self.keys.queue!r} runs already; make another, or raise concurrency"
+            )
+        owned = not is_open(self._source)
+        connection = connect(self._source) if owned else self._source
+        if handle_signals is None:
+            handle_signals = threading.current_thread() is threading.main_thread()
+        self._loop, self._gone = asyncio.get_running_loop(), asyncio.Event()
+        with ExitStack() as stack:
+            if handle_signals:
+                stack.enter_context(on_interrupt(self._interrupted))
+            self._shift = Shift(
+                keys=self.keys,
+                options=self.options,
+                processing=self._processing,
+                listeners=self._listeners,
+                connection=connection,
+                until_drained=until == "drained",
+                is_paused=self._is_paused,
+            )
+            try:
+                await self._shift.work()
+            finally:
+                self._shift = None
+                if owned:
+                    await connection.close()
+                self._gone.set()
+                self._listeners.call("closed")
+
+    def run_sync(self, until: Literal["drained"] | None = None, *, handle_signals: bool | None = None) -> None:
+        """Work in an event loop made for it; for programs that have none. Arguments as :meth:`run`."""
+        asyncio.run(self.run(until, handle_signals=handle_signals))
+
+    def stop(self, timeout: Duration | None = None) -> None:
+        """Begin to close, and return at once; safe in listeners and jobs, and in other threads.
+
+        Args:
+            timeout: As :meth:`close`.
+        """
+        limit_ms = self._timeout_ms(timeout)
+        if self._shift is not None and self._loop is not None:
+            shift = self._shift
+            self._loop.call_soon_threadsafe(lambda: shift.happened(messages.Closed(limit_ms)))
+
+    async def close(self, timeout: Duration | None = None) -> None:
+        """Take no more jobs, let running ones end and store their results, then let go of the server.
+
+        Args:
+            timeout: Longest wait for running jobs, in ms or as ``timedelta``. What has not ended then is
+                cancelled and given back to wait at once, without using an attempt; a thread cannot be
+                stopped, so it is only asked to end. None: the option ``close_timeout``.
+
+        Raises:
+            UsageError: A job of this worker calls it, and would wait for itself; use :meth:`stop`.
+        """
+        shift, gone = self._shift, self._gone
+        if shift is None or gone is None:
+            return
+        if any(held.task is asyncio.current_task() for held in shift.slots.held):
+            raise UsageError("a job cannot wait for its own worker to close; call worker.stop() instead")
+        shift.happened(messages.Closed(self._timeout_ms(timeout)))
+        await gone.wait()
+
+    async def pause(self, *, wait: bool = True) -> None:
+        """Take no jobs in this worker until :meth:`resume`; other workers go on.
+
+        Args:
+            wait: Return when the running jobs have ended.
+        """
+        self._is_paused = True
+        if self._shift is not None:
+            self._shift.happened(messages.Paused())
+            if wait:
+                await self._shift.slots.idle()
+        self._listeners.call("paused")
+
+    def resume(self) -> None:
+        """Take jobs again."""
+        self._is_paused = False
+        if self._shift is not None:
+            self._shift.happened(messages.Resumed())
+        self._listeners.call("resumed")
+
+    def _timeout_ms(self, timeout: Duration | None) -> int | None:
+        return self.options.close_timeout if timeout is None else duration_ms("timeout", timeout)
+
+    def _interrupted(self, force: bool) -> None:
+        if self._shift is not None:
+            self._shift.happened(messages.Closed(0 if force else self.options.close_timeout))

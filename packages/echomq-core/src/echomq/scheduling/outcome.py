@@ -1,0 +1,214 @@
+"""How an attempt ended, and what that means for the job. Pure.
+
+The shell runs the job's code; what came of it becomes one of these values, and
+:mod:`echomq.scheduling.settling` turns the value into calls.
+
+Source: protocol spec 05 sections 4.7 and 5.
+"""
+
+import traceback
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import attrs
+
+from echomq.backoff import FAIL_NOW, BackoffStrategy, next_delay_ms
+from echomq.codec import encode_json
+from echomq.errors import NotEncodable
+from echomq.job import Job
+from echomq.options import WorkerOptions
+from echomq.signals import Delay, RateLimited, Unrecoverable, Wait, WaitForChildren
+
+__all__ = [
+    "AwaitsChildren",
+    "Completed",
+    "Delayed",
+    "Failed",
+    "HandedBack",
+    "Outcome",
+    "Retried",
+    "failure_of",
+    "has_attempt_left",
+    "of_error",
+    "of_result",
+    "of_unknown_backoff",
+    "refusal",
+]
+
+_STARTED_TOO_OFTEN = "job started more than allowable limit"
+
+
+@attrs.frozen
+class Completed:
+    """The job is done.
+
+    Attributes:
+        value: What its code returned.
+        value_json: The same as JSON text.
+    """
+
+    value: Any
+    value_json: str
+
+
+@attrs.frozen(kw_only=True)
+class Failed:
+    """The job has failed for good."""
+
+    reason: str
+    stacktrace: tuple[str, ...]
+    error: BaseException
+
+
+@attrs.frozen(kw_only=True)
+class Retried:
+    """The attempt failed, and another follows at once."""
+
+    reason: str
+    stacktrace: tuple[str, ...]
+    error: BaseException
+
+
+@attrs.frozen(kw_only=True)
+class Delayed:
+    """The job runs again later.
+
+    Attributes:
+        delay_ms: How much later.
+        reason: Why the attempt failed; None: it did not, the job asked for it, and no attempt is used.
+        stacktrace: All stack traces; None: as ``reason``.
+        error: What was raised.
+    """
+
+    delay_ms: int
+    reason: str | None = None
+    stacktrace: tuple[str, ...] | None = None
+    error: BaseException
+
+
+@attrs.frozen
+class HandedBack:
+    """The job waits again, as the next in line; no attempt is used.
+
+    Attributes:
+        limit_ms: Let all workers of the queue rest for so long; 0: go on.
+    """
+
+    limit_ms: int = 0
+
+
+@attrs.frozen
+class AwaitsChildren:
+    """The job waits for its children; no attempt is used."""
+
+
+Outcome: TypeAlias = Completed | Failed | Retried | Delayed | HandedBack | AwaitsChildren
+
+
+def failure_of(outcome: Outcome) -> BaseException | None:
+    """Return what the attempt failed with; None if it did not fail."""
+    if isinstance(outcome, Failed | Retried):
+        return outcome.error
+    return outcome.error if isinstance(outcome, Delayed) and outcome.reason is not None else None
+
+
+def refusal(job: Job, options: WorkerOptions) -> str | None:
+    """Return why a job must fail without being run, or None.
+
+    Source: protocol spec 05 section 4.7, step 3.
+    """
+    if job.deferred_failure:
+        return job.deferred_failure
+    limit = options.max_started_attempts
+    return _STARTED_TOO_OFTEN if limit is not None and job.attempts_started > limit else None
+
+
+def of_result(job: Job, value: object) -> Outcome:
+    """Return the outcome of an attempt that returned a value.
+
+    A value that is not JSON fails the job at once, since another attempt would return it again.
+    """
+    try:
+        return Completed(value, encode_json(f"the result of job {job.id}", value))
+    except NotEncodable as error:
+        return _failed(job, error)
+
+
+def of_error(
+    job: Job,
+    error: BaseException,
+    *,
+    options: WorkerOptions,
+    dice: float,
+    strategies: Mapping[str, BackoffStrategy],
+) -> Outcome:
+    """Return the outcome of an attempt that raised.
+
+    Args:
+        job: As taken.
+        error: What was raised; signals of :mod:`echomq.signals` steer.
+        options: The worker's.
+        dice: Random number from 0 to 1, for the jitter.
+        strategies: The worker's backoff types that have answered, by name.
+
+    Raises:
+        InvalidOption: A strategy answered something that is no time.
+
+    Source: protocol spec 05 sections 4.7 and 5.
+    """
+    if isinstance(error, Delay):
+        return Delayed(delay_ms=error.delay_ms, error=error)
+    if isinstance(error, Wait):
+        return HandedBack()
+    if isinstance(error, RateLimited):
+        return HandedBack(error.retry_after_ms)
+    if isinstance(error, WaitForChildren):
+        return AwaitsChildren()
+    if not has_attempt_left(job, error, options):
+        return _failed(job, error)
+    delay_ms = next_delay_ms(job.options.backoff, job.attempts_made + 1, dice, strategies, error, job)
+    if delay_ms == FAIL_NOW:
+        return _failed(job, error)
+    return _again(job, error, delay_ms)
+
+
+def has_attempt_left(job: Job, error: BaseException, options: WorkerOptions) -> bool:
+    """Tell whether a job that raised this may run again."""
+    if isinstance(error, Unrecoverable | NotEncodable):
+        return False
+    limit = options.max_started_attempts
+    if limit is not None and job.attempts_started >= limit:
+        return False
+    return job.attempts_made + 1 < job.options.attempts
+
+
+def of_unknown_backoff(job: Job, error: BaseException) -> Outcome:
+    """Return the outcome of a failed attempt whose wait nobody can compute: the plain delay, as if it were fixed."""
+    backoff = job.options.backoff
+    return _again(job, error, backoff.delay if backoff else 0)
+
+
+def _again(job: Job, error: BaseException, delay_ms: int) -> Outcome:
+    reason, stacktrace = _reason(error), _stacktrace(job, error)
+    if delay_ms:
+        return Delayed(delay_ms=delay_ms, reason=reason, stacktrace=stacktrace, error=error)
+    return Retried(reason=reason, stacktrace=stacktrace, error=error)
+
+
+def _failed(job: Job, error: BaseException) -> Failed:
+    return Failed(reason=_reason(error), stacktrace=_stacktrace(job, error), error=error)
+
+
+def _reason(error: BaseException) -> str:
+    return _storable(str(error)) or type(error).__name__
+
+
+def _stacktrace(job: Job, error: BaseException) -> tuple[str, ...]:
+    rows = (*job.stacktrace, _storable("".join(traceback.format_exception(error))))
+    limit = job.options.stack_trace_limit
+    return rows if limit is None else rows[len(rows) - limit :] if limit else ()
+
+
+def _storable(text: str) -> str:
+    """Return a text without what UTF-8 cannot express, so that no message can keep its failure from being stored."""
+    return text.encode("utf-8", "backslashreplace").decode()
