@@ -9,8 +9,9 @@ Source: protocol spec 01 sections 3, 4 and 13; 05 section 3.
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import msgspec
 
@@ -99,10 +100,11 @@ _decode = msgspec.json.Decoder().decode
 pack: Callable[[object], bytes] = msgspec.msgpack.Encoder().encode
 """Return a value as msgpack. Texts must be ``str``: servers refuse the bin types (01 section 13)."""
 
-_ATOMS = frozenset({str, int, bool, type(None)})
+_ATOMS = frozenset({str, int, float, bool, type(None)})
 _KEYS = frozenset({str})
 _CONTAINERS = frozenset({dict, list, tuple})
-_HARMLESS = _CONTAINERS | {float}
+_HARMLESS = _ATOMS | _CONTAINERS
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _MaybeNotStrictError(Exception):
@@ -121,48 +123,54 @@ def encode_json(subject: str, value: object) -> str:
 
     Source: protocol spec 05 section 3.
     """
-    if type(value) not in _ATOMS:
-        try:
-            _require_strict(value, MAX_DEPTH)
-        except (_MaybeNotStrictError, RecursionError):
-            check_json(subject, value)
     try:
-        return _encode(value).decode()
+        has_floats = _require_strict((value,), MAX_DEPTH + 1)
+    except (_MaybeNotStrictError, RecursionError):
+        check_json(subject, value)
+        has_floats = True
+    try:
+        encoded = _encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError):
         # Subclasses of str and numbers, and lone surrogates: JSON, but beyond msgspec.
         return _encode_slowly(subject, value)
+    if has_floats and b"null" in encoded:
+        return _encode_slowly(subject, value)  # a null may be a NaN, which only the standard library refuses
+    return encoded.decode()
 
 
 def _encode_slowly(subject: str, value: object) -> str:
     try:
-        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+        encoded = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError):
+        check_json(subject, value)
+        raise
     except RecursionError:
         raise NotEncodable(subject, "$", "nested too deep for the stack that is left here") from None
+    if _LONE_SURROGATE.search(encoded):  # no UTF-8 form, but an escape
+        return json.dumps(value, separators=(",", ":"))
+    return encoded
 
 
-def _require_strict(value: object, depth: int) -> None:
-    """Raise unless a value is certainly strict JSON.
+def _require_strict(container: Any, depth: int) -> bool:
+    """Raise unless a container is certainly strict JSON but for NaN and the infinities; tell if it has floats.
 
-    msgspec itself would write NaN as null, bytes as base64, sets as arrays and
-    integer keys as text. The work per element stays inside C.
+    msgspec itself would write bytes as base64, sets as arrays and integer keys
+    as text. The work per element stays inside C.
     """
-    if isinstance(value, dict):
-        if not {*map(type, value)} <= _KEYS:
+    if isinstance(container, dict):
+        if not {*map(type, container)} <= _KEYS:
             raise _MaybeNotStrictError
-        items: Any = value.values()
-    elif isinstance(value, (list, tuple)):
-        items = value
-    else:
-        items = (value,)
-    kinds = {*map(type, items)} - _ATOMS
-    if not kinds:
-        return
-    if not depth or not kinds <= _HARMLESS or not all(map(math.isfinite, (i for i in items if type(i) is float))):
+        container = container.values()
+    kinds = {*map(type, container)}
+    if kinds <= _ATOMS:
+        return float in kinds
+    if not depth or not kinds <= _HARMLESS:
         raise _MaybeNotStrictError
-    if kinds & _CONTAINERS:
-        for item in items:
-            if type(item) in _CONTAINERS:
-                _require_strict(item, depth - 1)
+    has_floats = float in kinds
+    for item in container:
+        if type(item) in _CONTAINERS:
+            has_floats |= _require_strict(item, depth - 1)
+    return has_floats
 
 
 def check_json(subject: str, value: object) -> None:
@@ -236,7 +244,11 @@ def text(raw: Raw) -> str:
     raise TypeError(f"no text: {type(raw).__name__}")
 
 
-def lenient_int(raw: Raw | float, default: int = 0) -> int:
+@overload
+def lenient_int(raw: Raw | float, default: int = 0) -> int: ...
+@overload
+def lenient_int(raw: Raw | float, default: None) -> int | None: ...
+def lenient_int(raw: Raw | float, default: int | None = 0) -> int | None:
     """Return the whole number a text stands for, cut toward zero, or the default.
 
     Other clients wrote ``10.5`` and ``1e+15`` where an integer belongs.
@@ -265,8 +277,7 @@ def to_wire(names: Mapping[str, str], value: object) -> dict[str, Any]:
 
 
 def _optional_int(raw: Raw) -> int | None:
-    found = lenient_int(raw, -1)
-    return None if found < 0 else found
+    return lenient_int(raw, None)
 
 
 def _kept(raw: Raw) -> Raw:
@@ -302,6 +313,13 @@ _HASH_READERS: dict[Any, tuple[str, Callable[[Raw], Any]]] = {
     **_HASH_FIELDS,
     **{name.encode(): reader for name, reader in _HASH_FIELDS.items()},
 }
+_QUICK: Mapping[Callable[[Raw], Any], Callable[[Any], Any]] = {
+    text: bytes.decode,
+    lenient_int: int,
+    _optional_int: int,
+    _kept: _kept,
+}
+_QUICK_READERS = {name.encode(): (field, _QUICK[reader]) for name, (field, reader) in _HASH_FIELDS.items()}
 _OLD_ATTEMPTS = "attemptsMade"
 
 
@@ -316,16 +334,33 @@ def read_hash(fields: Any) -> tuple[dict[str, Any], dict[str, Raw]]:
 
     Source: protocol spec 01 section 3.
     """
+    known, unknown = _read_quickly(fields) or _read_with(_HASH_READERS, fields)
+    if _OLD_ATTEMPTS in unknown:  # a reader prefers the old spelling where there are both
+        known["attempts_made"] = lenient_int(unknown[_OLD_ATTEMPTS])
+    return known, unknown
+
+
+def _read_quickly(fields: Any) -> tuple[dict[str, Any], dict[str, Raw]] | None:
+    """Read a hash without any oddity; None if there is one."""
+    try:
+        known, unknown = _read_with(_QUICK_READERS, fields)
+    except (TypeError, ValueError):
+        return None
+    # Names that came as text, not bytes, land among the unknown.
+    return (known, unknown) if unknown.keys().isdisjoint(_HASH_FIELDS) else None
+
+
+def _read_with(
+    readers: Mapping[Any, tuple[str, Callable[[Any], Any]]], fields: Any
+) -> tuple[dict[str, Any], dict[str, Raw]]:
     known: dict[str, Any] = {}
     unknown: dict[str, Raw] = {}
     for name, raw in pairs(fields):
-        reader = _HASH_READERS.get(name)
+        reader = readers.get(name)
         if reader is None:
             unknown[text(name)] = _kept(raw)
         else:
             known[reader[0]] = reader[1](raw)
-    if _OLD_ATTEMPTS in unknown:  # a reader prefers the old spelling where there are both
-        known["attempts_made"] = lenient_int(unknown[_OLD_ATTEMPTS])
     return known, unknown
 
 

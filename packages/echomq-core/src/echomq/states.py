@@ -9,6 +9,8 @@ Source: protocol spec 01 section 11.
 from collections.abc import Collection, Mapping
 from enum import Enum
 
+from .errors import InvalidOption
+
 __all__ = ["ALLOWED_MOVES", "JobState", "can_move", "state_from_fields", "state_from_places"]
 
 
@@ -28,6 +30,45 @@ class JobState(str, Enum):
     def is_finished(self) -> bool:
         """True for the two states a job only leaves when it is retried."""
         return self in (JobState.COMPLETED, JobState.FAILED)
+
+
+ALLOWED_MOVES", "JobState", "can_move", "state_from_fields", "state_from_places"]
+
+
+class JobState(str, Enum):
+    """Where a job is in its life; values are the words that clients of all runtimes show."""
+
+    WAITING = "waiting"
+    ACTIVE = "active"
+    DELAYED = "delayed"
+    PRIORITIZED = "prioritized"
+    WAITING_CHILDREN = "waiting-children"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+    @property
+    def is_finished(self) -> bool:
+        """True for the two states a job only leaves when it is retried."""
+        return self in (JobState.COMPLETED, JobState.FAILED)
+
+    @classmethod
+    def of(cls, value: "JobState | str") -> "JobState":
+        """Return the state a user named; ``"wait"`` also means waiting.
+
+        Raises:
+            InvalidOption: No state is called that.
+        """
+        try:
+            return cls.WAITING if value == "wait" else cls(value)
+        except ValueError:
+            known = ", ".join(state.value for state in cls)
+            raise InvalidOption("state", f"{value!r} is no state of a job; there are: {known}") from None
+
+    @classmethod
+    def each(cls, values: "Collection[JobState | str]") -> "tuple[JobState, ...]":
+        """Return the states a user named, or all that a list or set of the queue holds if he named none."""
+        return tuple(map(cls.of, values)) or tuple(state for state in cls if state is not cls.UNKNOWN)
 
 
 ALLOWED_MOVES: Mapping[JobState, frozenset[JobState]] = {
