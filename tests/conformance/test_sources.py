@@ -293,3 +293,19 @@ async def test_plain_port_as_tls(open_connection: Open, redis_server: Server) ->
     connection = open_connection(f"rediss://127.0.0.1:{redis_server.port}?deadline_ms=300")
     with pytest.raises(ConnectionLost, match=str(redis_server.port)):
         await connection.send(command("PING"))
+
+
+async def test_without_the_c_library(
+    open_connection: Open, server: Server, driver: str, counting: str, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the client's C library has no wheel, the driver works with the core's own parser."""
+    library = {"redis": "hiredis", "valkey": "libvalkey"}.get(driver)
+    if library is None:
+        pytest.skip(f"the suite knows no C library of {driver}")
+    monkeypatch.setattr(f"echomq_{driver}.settings.{library}", None)
+    connection = open_connection(server.url)
+    calls = [connection.send(run(counting, prefix, args=(1,))) for _ in range(100)]
+
+    assert set(await asyncio.gather(*calls)) == set(range(1, 101))
+    block = b"x" * 1_000_000
+    assert await connection.send(command("ECHO", block)) == block

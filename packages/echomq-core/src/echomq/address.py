@@ -8,10 +8,11 @@ without its password.
 Source: design.md section 2.
 """
 
+import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import attrs
 
@@ -74,18 +75,17 @@ _TLS_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
 }
 
 
+_HEAD = re.compile(r"[A-Za-z0-9+.-]*://|")
+_PASSWORD_OPTION = re.compile(r"(password=)[^&#]*")
+
+
 def without_password(url: str) -> str:
-    """Return the URL with ``***`` in place of every password in it."""
-    try:
-        split = urlsplit(url)
-    except ValueError:
-        return url.partition(":")[0] + "://***"
-    netloc = split.netloc
-    if "@" in netloc:
-        user, _, host = netloc.rpartition("@")
-        netloc = f"{user.partition(':')[0]}:***@{host}" if ":" in user else f"{user}@{host}"
-    query = "&".join("password=***" if item.startswith("password=") else item for item in split.query.split("&"))
-    return urlunsplit((split.scheme, netloc, split.path, query, split.fragment))
+    """Return the URL with ``***`` in place of every password in it, however wrong the URL is."""
+    head = _HEAD.match(url)
+    scheme = head[0] if head else ""
+    secret, at, rest = _PASSWORD_OPTION.sub(r"\1***", url[len(scheme) :]).rpartition("@")
+    user = secret.partition(":")[0] if scheme else "***"
+    return f"{scheme}{user}{':***' if ':' in secret and scheme else ''}{at}{rest}" if at else f"{scheme}{rest}"
 
 
 def parse_url(url: str) -> ConnectionOptions:
@@ -105,6 +105,8 @@ def _parse(url: str) -> ConnectionOptions:
     _check_scheme(split, url)
     if split.fragment:
         raise ValueError("a '#' in a password is written %23")
+    if "@" in split.query or "@" in split.path:
+        raise ValueError("a '/', '?' or '@' in a user or password is written %2F, %3F, %40")
     values, tls = _query(split)
     if split.scheme == "unix":
         _check_unix(split)
@@ -153,7 +155,7 @@ def _place(split: SplitResult) -> dict[str, Any]:
 def _query(split: SplitResult) -> tuple[dict[str, Any], TLSOptions | None]:
     values: dict[str, Any] = {}
     tls = TLSOptions() if SCHEMES.get(split.scheme) else None
-    for name, text in parse_qsl(split.query, keep_blank_values=True, strict_parsing=bool(split.query)):
+    for name, text in _pairs(split.query):
         if name in _TLS_OPTIONS:
             if tls is None:
                 raise ValueError(f"{name} needs TLS: use rediss:// or valkeys://")
@@ -164,6 +166,15 @@ def _query(split: SplitResult) -> tuple[dict[str, Any], TLSOptions | None]:
         else:
             raise ValueError(_unknown(name))
     return values, tls
+
+
+def _pairs(query: str) -> list[tuple[str, str]]:
+    if not query:
+        return []
+    try:
+        return parse_qsl(query, keep_blank_values=True, strict_parsing=True)
+    except ValueError:
+        raise ValueError("expected name=value pairs after the '?'") from None
 
 
 def _value(name: str, text: str, read: Callable[[str], Any]) -> Any:

@@ -11,6 +11,7 @@ receives the replies, one for each line written.
 Source: design.md section 4; protocol spec 05 section 1.
 """
 
+import re
 from collections.abc import Generator, Iterable
 from typing import Any, TypeAlias
 
@@ -25,6 +26,8 @@ Parts: TypeAlias = tuple[Argument, ...]
 """One line of a write: a command's name and arguments."""
 
 Exchange: TypeAlias = Generator[list[Parts], list[Reply], list[Any]]
+
+_VERSION = re.compile(r"\d+(\.\d+)*")
 
 _MULTI: Parts = ("MULTI",)
 _EXEC: Parts = ("EXEC",)
@@ -126,9 +129,9 @@ def parse_info(reply: Reply) -> ServerInfo:
     name = fields.get("server_name", "redis")
     if "dragonfly_version" in fields:
         name = "dragonfly"
-    version = fields.get(f"{name}_version", fields.get("redis_version", ""))
+    version = _VERSION.search(fields.get(f"{name}_version", fields.get("redis_version", "")))
     return ServerInfo(
         name=name,
-        version=tuple(int(number) for number in version.lstrip("v").split(".") if number.isdigit()),
+        version=tuple(map(int, version[0].split("."))) if version else (),
         maxmemory_policy=fields.get("maxmemory_policy"),
     )

@@ -49,14 +49,16 @@ def load_drivers(points: "tuple[EntryPoint, ...]") -> Drivers:
     broken: dict[str, Exception] = {}
     for point in points:
         try:
-            working |= _register(manager, point)
+            working |= _register(manager, point, working)
         except Exception as error:  # noqa: BLE001  # whatever a stranger's module raises must not break the others
             broken[point.name] = error
             warnings.warn(f"EchoMQ plugin {point.name!r} ({point.value}) failed to load: {error!r}", stacklevel=2)
     return Drivers(working, broken)
 
 
-def _register(manager: pluggy.PluginManager, point: EntryPoint) -> dict[str, DriverPlugin]:
+def _register(
+    manager: pluggy.PluginManager, point: EntryPoint, known: dict[str, DriverPlugin]
+) -> dict[str, DriverPlugin]:
     plugin = point.load()
     manager.register(plugin, point.name)
     try:
@@ -70,6 +72,8 @@ def _register(manager: pluggy.PluginManager, point: EntryPoint) -> dict[str, Dri
     for driver in found:
         if not isinstance(driver, DriverPlugin):
             raise PluginError(f"echomq_register_driver returned {driver!r}, expected a DriverPlugin")
+        if driver.name in known:
+            raise PluginError(f"another plugin brings a driver called {driver.name!r} already")
     return {driver.name: driver for driver in found}
 
 

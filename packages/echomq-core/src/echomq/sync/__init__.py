@@ -1,5 +1,6 @@
-"""The blocking shell."""
+"""The blocking shell: for Django, Flask and scripts. No event loop, no hidden threads."""
 
 from .connecting import connect
+from .queue import Queue, add, add_bulk
 
-__all__ = ["connect"]
+__all__ = ["Queue", "add", "add_bulk", "connect"]
