@@ -1,0 +1,107 @@
+"""The commands, and how their errors are told: one line, an exit code, no traceback.
+
+``ECHOMQ_DEBUG=1`` shows the traceback all the same.
+"""
+
+import os
+import sys
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from echomq.errors import EchoMQError, UsageError
+
+from . import FAILURE, INTERRUPTED, USAGE, version_text
+from .counts import counts
+from .demo import demo
+from .jobs import add
+from .scripts import export
+from .worker import worker
+
+__all__ = ["app", "run"]
+
+app = typer.Typer(
+    name="echomq",
+    help="A job queue that Python, Node.js and others share.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+scripts = typer.Typer(help="The Lua scripts that move jobs.", no_args_is_help=True)
+
+app.command()(demo)
+app.command()(worker)
+app.command()(add)
+app.command()(counts)
+app.add_typer(scripts, name="lua")
+scripts.command()(export)
+
+
+@scripts.callback()
+def _scripts() -> None:
+    """Keep ``export`` a command of its own though it is the only one."""
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(version_text())
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001  # its callback does the work
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit code."""
+    try:
+        # Outside of "standalone" mode an early exit comes back as a number.
+        ended: Any = app(arguments, prog_name="echomq", standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        _leave_quietly()
+    except Exception as error:
+        if os.environ.get("ECHOMQ_DEBUG"):
+            raise
+        message, code = _told(error)
+        print(f"echomq: error: {message}", file=sys.stderr)
+        return code
+    return ended if isinstance(ended, int) else 0
+
+
+def _told(error: Exception) -> tuple[str, int]:
+    """Return message and exit code.
+
+    Raises:
+        Exception: The error itself, if it is nothing that can be told in a line: a bug of ours.
+    """
+    told = getattr(error, "format_message", None)  # the parser's errors; their class is private to newer versions of it
+    if told is not None:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "echomq"
+        return f"{_one_line(told()).rstrip('.')}; {command} --help shows what there is", USAGE
+    if isinstance(error, UsageError):
+        return _one_line(str(error)), USAGE
+    if isinstance(error, (EchoMQError, OSError)):
+        return _one_line(str(error)), FAILURE
+    raise error
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _leave_quietly() -> NoReturn:
+    """End as programs do whose reader went away (``echomq counts ... | head -1``)."""
+    # The interpreter writes what is left at its end; it must not meet the closed pipe again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(FAILURE)

@@ -1,0 +1,73 @@
+"""One worker process: ``python -m echomq.cli.child MODULE:WORKER``.
+
+Ends gracefully when its standard input ends or on SIGTERM, and exits with
+:data:`~echomq.cli.USAGE` if there is no worker to run.
+"""
+
+import asyncio
+import inspect
+import logging
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+from echomq.errors import EchoMQError, UsageError
+
+from . import FAILURE, USAGE
+from .target import load_target
+
+__all__ = ["main"]
+
+
+async def _work(target: str) -> None:
+    worker = load_target(target)
+    if inspect.isawaitable(worker):
+        worker = await worker
+    if not hasattr(worker, "run"):
+        raise UsageError(f"{target} made {type(worker).__name__}, expected a Worker")
+    if not logging.root.handlers:
+        level = os.environ.get("ECHOMQ_LOG_LEVEL", "INFO").upper()
+        logging.basicConfig(level=level, format=f"%(asctime)s %(levelname)s [{_number()}] %(name)s: %(message)s")
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    await _run(worker)
+
+
+async def _run(worker: Any) -> None:
+    async with worker:
+        await worker.run()
+
+
+def _number() -> str:
+    return os.environ.get("ECHOMQ_PROCESS", "1")
+
+
+def _end_with_input() -> None:
+    """Ask the worker to close, as SIGTERM does, when whoever started this process wants it or is gone."""
+    # The descriptor, not sys.stdin: at the end of the interpreter nobody may hold the lock of that.
+    while os.read(0, 4096):
+        pass
+    signal.raise_signal(signal.SIGTERM if os.name == "posix" else signal.SIGINT)
+
+
+def main() -> int:
+    """Run one worker until it ends."""
+    try:
+        asyncio.run(_work(sys.argv[1]))
+    except UsageError as error:
+        return _failed(error, USAGE)
+    except (EchoMQError, OSError) as error:
+        return _failed(error, FAILURE)
+    except KeyboardInterrupt:
+        return FAILURE
+    return 0
+
+
+def _failed(error: Exception, code: int) -> int:
+    print(f"echomq: error: {' '.join(str(error).split())}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
