@@ -1,1 +1,108 @@
-"""EchoMQ: a job queue that Python, Node.js and others share."""
+"""EchoMQ: a job queue that Python, Node.js and others share.
+
+A queue is a name plus a connection. Producers call :func:`add`, or keep a
+:class:`Queue`; a :class:`Worker` processes its jobs. These are for asyncio;
+:mod:`echomq.sync` has the blocking twins.
+"""
+
+from .aio import Queue, Worker, add, add_bulk, connect
+from .driver import AsyncConnection, Connection, ConnectionOptions, ServerInfo, TLSOptions
+from .errors import (
+    BulkAddFailed,
+    ConnectionClosed,
+    ConnectionLost,
+    DriverError,
+    DriverMissing,
+    EchoMQError,
+    InvalidOption,
+    JobBelongsToScheduler,
+    JobHasFailedChildren,
+    JobHasPendingChildren,
+    JobLocked,
+    JobNotFound,
+    JobNotInState,
+    JobSignal,
+    LockMismatch,
+    LockMissing,
+    NotEncodable,
+    ParentConflict,
+    ParentNotFound,
+    PluginError,
+    ProtocolError,
+    QueueHasActiveJobs,
+    QueueNotPaused,
+    ReplyTimeout,
+    SchedulerCollision,
+    SchedulerSlotsBusy,
+    ScriptError,
+    ServerNotReady,
+    ServerRefused,
+    UnknownOption,
+    UsageError,
+)
+from .job import Job
+from .keys import Keys
+from .options import Backoff, Deduplication, JobOptions, Keep, Parent, RateLimit, WorkerOptions
+from .signals import Delay, RateLimited, Unrecoverable, Wait, WaitForChildren
+from .states import JobState
+from .version import __version__
+
+__all__ = [
+    "AsyncConnection",
+    "Backoff",
+    "BulkAddFailed",
+    "Connection",
+    "ConnectionClosed",
+    "ConnectionLost",
+    "ConnectionOptions",
+    "Deduplication",
+    "Delay",
+    "DriverError",
+    "DriverMissing",
+    "EchoMQError",
+    "InvalidOption",
+    "Job",
+    "JobBelongsToScheduler",
+    "JobHasFailedChildren",
+    "JobHasPendingChildren",
+    "JobLocked",
+    "JobNotFound",
+    "JobNotInState",
+    "JobOptions",
+    "JobSignal",
+    "JobState",
+    "Keep",
+    "Keys",
+    "LockMismatch",
+    "LockMissing",
+    "NotEncodable",
+    "Parent",
+    "ParentConflict",
+    "ParentNotFound",
+    "PluginError",
+    "ProtocolError",
+    "Queue",
+    "QueueHasActiveJobs",
+    "QueueNotPaused",
+    "RateLimit",
+    "RateLimited",
+    "ReplyTimeout",
+    "SchedulerCollision",
+    "SchedulerSlotsBusy",
+    "ScriptError",
+    "ServerInfo",
+    "ServerNotReady",
+    "ServerRefused",
+    "TLSOptions",
+    "UnknownOption",
+    "Unrecoverable",
+    "UsageError",
+    "Wait",
+    "WaitForChildren",
+    "Worker",
+    "WorkerOptions",
+    "__version__",
+    "add",
+    "add_bulk",
+    "connect",
+]

@@ -31,30 +31,9 @@ class JobState(str, Enum):
         """True for the two states a job only leaves when it is retried."""
         return self in (JobState.COMPLETED, JobState.FAILED)
 
-
-ALLOWED_MOVES", "JobState", "can_move", "state_from_fields", "state_from_places"]
-
-
-class JobState(str, Enum):
-    """Where a job is in its life; values are the words that clients of all runtimes show."""
-
-    WAITING = "waiting"
-    ACTIVE = "active"
-    DELAYED = "delayed"
-    PRIORITIZED = "prioritized"
-    WAITING_CHILDREN = "waiting-children"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    UNKNOWN = "unknown"
-
-    @property
-    def is_finished(self) -> bool:
-        """True for the two states a job only leaves when it is retried."""
-        return self in (JobState.COMPLETED, JobState.FAILED)
-
     @classmethod
     def of(cls, value: "JobState | str") -> "JobState":
-        """Return the state a user named; ``"wait"`` also means waiting.
+        """Return the state a user named; ``"wait"``, the wire's word, also means waiting.
 
         Raises:
             InvalidOption: No state is called that.
@@ -67,8 +46,8 @@ class JobState(str, Enum):
 
     @classmethod
     def each(cls, values: "Collection[JobState | str]") -> "tuple[JobState, ...]":
-        """Return the states a user named, or all that a list or set of the queue holds if he named none."""
-        return tuple(map(cls.of, values)) or tuple(state for state in cls if state is not cls.UNKNOWN)
+        """Return the states a user named, each once, in his order."""
+        return tuple(dict.fromkeys(map(cls.of, values)))
 
 
 ALLOWED_MOVES: Mapping[JobState, frozenset[JobState]] = {

@@ -1,0 +1,64 @@
+"""Run plans on a blocking connection, and make connections out of what users pass."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from echomq.call import Batch
+from echomq.driver import ConnectionOptions
+from echomq.errors import EchoMQError
+
+from .connecting import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from echomq.driver import Connection, ConnectionSource
+    from echomq.plans import Plan
+
+__all__ = ["is_open", "opened", "perform"]
+
+T = TypeVar("T")
+
+_of_clients: WeakKeyDictionary[object, Connection] = WeakKeyDictionary()
+"""One connection for each ready client that adds without a queue; gone with the client."""
+
+
+def perform(connection: Connection, plan: Plan[T]) -> T:
+    """Run a plan to its end and return its result."""
+    reply: Any = None
+    error: EchoMQError | None = None
+    while True:
+        try:
+            request = plan.send(reply) if error is None else plan.throw(error)
+        except StopIteration as end:
+            return cast("T", end.value)
+        try:
+            reply = connection.send_batch(request) if isinstance(request, Batch) else connection.send(request)
+            error = None
+        except EchoMQError as failure:
+            error = failure
+
+
+def is_open(source: ConnectionSource) -> bool:
+    """Tell whether the user passed one of our connections, which he then owns."""
+    return hasattr(source, "send_batch")
+
+
+@contextmanager
+def opened(source: ConnectionSource) -> Iterator[Connection]:
+    """Give a connection for one operation; one made from a URL or options is closed after it."""
+    if is_open(source):
+        yield source
+    elif source is None or isinstance(source, (str, ConnectionOptions)):
+        connection = connect(source)
+        try:
+            yield connection
+        finally:
+            connection.close()
+    else:
+        if source not in _of_clients:
+            _of_clients[source] = connect(source)
+        yield _of_clients[source]
