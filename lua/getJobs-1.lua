@@ -20,25 +20,27 @@ local wanted = exact and math.huge or last - first + 1
 local function readWindow(key, isList, from, to)
   if not isList then return redis.call(ascending and 'ZRANGE' or 'ZREVRANGE', key, from, to) end
   if not ascending then return redis.call('LRANGE', key, from, to) end
-  local newestFirst = redis.call('LRANGE', key, -1 - to, -1 - from)
-  local ids = {}
-  for i = #newestFirst, 1, -1 do ids[#ids + 1] = newestFirst[i] end
-  return ids
+  return redis.call('LRANGE', key, -1 - to, -1 - from)
 end
 
 local function readJobs(state)
   local key, isList = prefix .. state, lists[state]
   if isList and state ~= 'active' then countWaiting(key) end
-  local jobs, from, to = {}, first, last
+  local jobs, count, from, to = {}, 0, first, last
   for _ = 1, exact and 1 or windows do
     local ids = readWindow(key, isList, from, to)
     if #ids == 0 then break end
-    for i = 1, #ids do
+    -- A window of a list is newest first, also where the oldest window was asked for.
+    local i, step = 1, 1
+    if isList and ascending then i, step = #ids, -1 end
+    while ids[i] do
       local fields = redis.call('HGETALL', prefix .. ids[i])
       if #fields > 0 then
-        jobs[#jobs + 1] = { ids[i], fields }
-        if #jobs == wanted then return jobs end
+        count = count + 1
+        jobs[count] = { ids[i], fields }
+        if count == wanted then return jobs end
       end
+      i = i + step
     end
     from, to = to + 1, to + wanted
   end

@@ -13,20 +13,22 @@ local stateCount = tonumber(ARGV[1])
 local subKeyCount = stateCount and tonumber(ARGV[stateCount + 2])
 if not subKeyCount then return redis.error_reply('removeOrphanedJobs: both counts must be numbers') end
 
-local searches = { list = 'LPOS', zset = 'ZSCORE', set = 'SISMEMBER' }
-local states = {}
+local commands = { list = 'LPOS', zset = 'ZSCORE', set = 'SISMEMBER' }
+local searches, states = {}, {}
 for i = 2, stateCount + 1 do
   local key = prefix .. ARGV[i]
-  local search = searches[redis.call('TYPE', key).ok]
-  if search then states[#states + 1] = { search, key } end
+  local command = commands[redis.call('TYPE', key).ok]
+  if command then
+    states[#states + 1] = key
+    searches[#states] = command
+  end
 end
 
 local function isKnown(id)
   for i = 1, #states do
-    local search, key = states[i][1], states[i][2]
-    local found = redis.call(search, key, id)
+    local found = redis.call(searches[i], states[i], id)
     -- Of these only SISMEMBER says no with a 0; LPOS means the head by it.
-    if found and not (search == 'SISMEMBER' and found == 0) then return true end
+    if found and (found ~= 0 or searches[i] == 'LPOS') then return true end
   end
   return false
 end
