@@ -63,7 +63,7 @@ async def _run(pool: Pool, keys: Keys, folder: Path, pace_s: float, url: str) ->
         server = await connection.server()
         name = f"{SERVER_NAMES.get(server.name, server.name)} {'.'.join(map(str, server.version))}"
         console = Console(highlight=False)
-        title = title_of(name, pool.count, folder)
+        title = title_of(name, pool.count)
         view: View = (LiveView if console.is_terminal else PlainView)(console, title)
         running = Demo(folder=folder, keys=keys, connection=connection, pace_s=pace_s)
         try:
@@ -71,7 +71,7 @@ async def _run(pool: Pool, keys: Keys, folder: Path, pace_s: float, url: str) ->
         finally:
             view.close()
             await perform(connection, plans.obliterate(keys, force=True, count=1_000))
-        console.print(results(running))
+        console.print(results(running, console.width))
     finally:
         await connection.close()
 

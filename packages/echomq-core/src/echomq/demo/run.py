@@ -71,6 +71,7 @@ class Demo:
         stories: The special jobs, by name.
         counts: Jobs by state, as last seen.
         added_count: Jobs added so far.
+        total_count: Jobs to be added in all, if known.
         outstanding: Ids of jobs that were added and not yet seen finished, with their subjects.
         is_fed: All jobs are added.
         is_paced: They are few, and added slowly.
@@ -87,6 +88,7 @@ class Demo:
     stories: dict[str, Story] = attrs.field(factory=dict)
     counts: dict[JobState, int] = attrs.field(factory=dict)
     added_count: int = 0
+    total_count: int | None = None
     outstanding: dict[str, str] = attrs.field(factory=dict)
     is_fed: bool = False
     is_paced: bool = False
@@ -110,6 +112,7 @@ class Demo:
         files = text_files(self.folder, self.skipped)
         first = await asyncio.to_thread(lambda: list(islice(files, FEW_FILES)))
         self.is_paced = len(first) < FEW_FILES and self.pace_s > 0
+        self.total_count = self.added_count + len(first) if len(first) < FEW_FILES else None
         if self.is_paced:
             await self._add_slowly(first)
         else:

@@ -57,25 +57,25 @@ def _told(job: Job, state: JobState, now_ms: int) -> str:
     if state is JobState.FAILED:
         return f"failed: {job.failed_reason}"
     if state is JobState.ACTIVE:
-        return f"is running, attempt {job.attempts_made + 1}"
+        return f"attempt {job.attempts_made + 1} runs"
     if state is JobState.COMPLETED:
         return _ending(job)
     if job.attempts_made:
-        return f"attempt {job.attempts_made} of {job.options.attempts} failed ({job.failed_reason}); runs again soon"
+        return f"attempt {job.attempts_made} of {job.options.attempts} failed: {job.failed_reason}"
     if state is JobState.DELAYED:
         return f"runs in {max(0, job.timestamp_ms + job.options.delay - now_ms) / 1000:.1f} s"
     if state is JobState.PRIORITIZED:
-        return f"waits, with priority {job.priority}, behind jobs without one"
+        return f"waits with priority {job.priority}, behind jobs without one"
     return "waits"
 
 
 def _ending(job: Job) -> str:
     done_ms = (job.finished_on_ms or 0) - job.timestamp_ms
     if job.attempts_made > 1:
-        return f"attempt {job.attempts_made} worked: {done_ms:,} ms in all, with growing waits between"
+        return f"attempt {job.attempts_made} worked, {done_ms:,} ms after it was added"
     if job.options.delay:
         late_ms = (job.processed_on_ms or 0) - job.timestamp_ms - job.options.delay
-        return f"ran {job.options.delay:,} ms after it was added, as asked ({late_ms:+,} ms)"
+        return f"ran {job.options.delay:,} ms after it was added ({late_ms:+,} ms)"
     if job.options.priority:
-        return f"ran with priority {job.options.priority} after {done_ms:,} ms"
+        return f"ran with priority {job.options.priority}, {done_ms:,} ms after it was added"
     return f"done after {done_ms:,} ms"

@@ -71,7 +71,7 @@ def _count(words: "Counter[str]", text: str) -> int:
 def fail_twice(job: Job) -> str:
     """Fail the first two attempts, as a service does that is down for a moment."""
     if job.attempts_made < 2:
-        raise ServiceError("service unavailable, on purpose")
+        raise ServiceError("service down, on purpose")
     return "worked at last"
 
 
