@@ -178,7 +178,6 @@ class Link(asyncio.Protocol):
 
     Attributes:
         flights: Written and not answered, in order.
-        paused: True while the transport wants nothing more.
         heard: True once the server has sent something.
         known: Scripts this link has taught the server.
         reason: Why it was dropped.
@@ -189,12 +188,12 @@ class Link(asyncio.Protocol):
         self, line: Line, resp: Resp, lost: "Callable[[Link, object], None]", resumed: Callable[[], None]
     ) -> None:
         self.flights: deque[Flight] = deque()
-        self.paused = False
         self.heard = False
         self.known: set[str] = set()
         self.reason: object = None
         self.gone = asyncio.Event()
         self._line = line
+        self._paused = False
         self._time = asyncio.get_running_loop().time
         self._heard_at = self._time()
         self._lost, self._resumed = lost, resumed
@@ -210,6 +209,11 @@ class Link(asyncio.Protocol):
             self.data_received(self._line.leftover)
         # An event loop closes its asynchronous generators before it ends, and so this link with them.
         await anext(self._guard)
+
+    @property
+    def is_writable(self) -> bool:
+        """False while the transport wants nothing more, and from the moment it is on its way to be lost."""
+        return not self._paused and not self._line.transport.is_closing()
 
     def write(self, flights: list[Flight]) -> None:
         """Write flights in one go."""
@@ -258,11 +262,11 @@ class Link(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Note that the transport wants nothing more."""
-        self.paused = True
+        self._paused = True
 
     def resume_writing(self) -> None:
         """Note that the transport can take more."""
-        self.paused = False
+        self._paused = False
         self._resumed()
 
     def connection_lost(self, exc: BaseException | None) -> None:

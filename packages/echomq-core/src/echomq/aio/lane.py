@@ -192,7 +192,7 @@ class Lane:
     def _flush(self) -> None:
         self._flush_due = False
         link = self._link
-        while link is not None and not link.paused and (flights := self.backlog.take()):
+        while link is not None and link.is_writable and (flights := self.backlog.take()):
             link.write(flights)
 
     async def _landed(self, flight: Flight) -> Any:
