@@ -54,6 +54,7 @@ class WorkerState:
         checking: A look for stalled jobs is under way.
         paused: Take nothing.
         empty: The last take found nothing, so wait before the next.
+        drained: No take found a job since one found nothing.
         ready: The server has answered once.
         stray: A take's reply was lost: a job may be locked for us that we do not know.
         failures: Takes that failed since the last that did not.
@@ -75,6 +76,7 @@ class WorkerState:
     checking: bool = False
     paused: bool = False
     empty: bool = False
+    drained: bool = False
     ready: bool = False
     stray: bool = False
     failures: int = 0

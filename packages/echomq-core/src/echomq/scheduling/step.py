@@ -82,7 +82,7 @@ def _fetched(state: WorkerState, happened: Fetched, now_ms: int) -> Step:
     told: tuple[Action, ...] = () if state.ready else (Announce("ready"),)
     state = state.but(fetching=False, ready=True, failures=0, retry_at=0, let_go_at=0)
     if happened.taken.job is not None:
-        state = state.but(running=state.running + 1, empty=False, next_delayed_at=0)
+        state = state.but(running=state.running + 1, empty=False, drained=False, next_delayed_at=0)
         return _then(state, now_ms, (*told, _use(state, happened.taken.job, happened.take)))
     return _found_nothing(state, happened.taken, happened.wall_ms, now_ms, told)
 
@@ -90,8 +90,8 @@ def _fetched(state: WorkerState, happened: Fetched, now_ms: int) -> Step:
 def _reported(state: WorkerState, happened: Reported, now_ms: int) -> Step:
     taken = happened.taken
     if taken is not None and taken.job is not None:
-        if state.empty:
-            state = state.but(empty=False)
+        if state.empty or state.drained:
+            state = state.but(empty=False, drained=False)
         return state, (_use(state, taken.job, happened.take),)
     state = state.but(running=state.running - 1, stray=state.stray or happened.stray)
     if happened.limited_ms:
@@ -105,12 +105,11 @@ def _reported(state: WorkerState, happened: Reported, now_ms: int) -> Step:
 def _found_nothing(state: WorkerState, taken: Taken, wall_ms: int, now_ms: int, told: tuple[Action, ...]) -> Step:
     if taken.limited_ms:
         return _then(state.but(limited_until=_limited(state, taken.limited_ms, now_ms)), now_ms, told)
-    next_ms = taken.next_delayed_at_ms
-    if not state.empty:
+    if not state.drained:
         told = (*told, Announce("drained"))
-    return _then(
-        state.but(empty=True, next_delayed_at=due_at(next_ms, wall_ms, now_ms) if next_ms else 0), now_ms, told
-    )
+    next_ms = taken.next_delayed_at_ms
+    next_at = due_at(next_ms, wall_ms, now_ms) if next_ms else 0
+    return _then(state.but(empty=True, drained=True, next_delayed_at=next_at), now_ms, told)
 
 
 def _failed(state: WorkerState, happened: Failed, now_ms: int) -> Step:
