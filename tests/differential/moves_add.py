@@ -175,7 +175,11 @@ def scheduler(world: World) -> list[Step]:
     """An upsert of a scheduler."""
     queue, name, now = world.queue(), world.pick("s1", "s2"), world.tick()
     repeat = _repeat(world)
-    slot = str(now + world.pick(0, 1_000, 30_000, -500)) if "pattern" in repeat else ""
+    slot = ""
+    if "pattern" in repeat:
+        # Now and then the slot that is taken already.
+        taken = dict(world.value(f"{queue}:repeat", [])).get(name)
+        slot = taken if taken and world.chance(0.5) else str(now + world.pick(0, 1_000, 30_000, -500))
     template = world.pick({}, {"priority": 3}, {"attempts": 2, "backoff": 100}, {"de": {"id": "d1"}}, {"lifo": True})
     options = {
         **template,

@@ -17,7 +17,7 @@ def pause(world: World) -> list[Step]:
     """Pause or resume, perhaps with jobs that an old client's pause had put aside."""
     queue = world.queue()
     rest = ("meta", "prioritized", "events", "delayed", "marker")
-    resumed = world.chance(0.6)
+    resumed = world.chance(0.75)
     lists = ("paused", "wait") if resumed else ("wait", "paused")
     keys = tuple(f"{queue}:{name}" for name in lists + rest)
     aside: list[Step] = []

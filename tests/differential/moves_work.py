@@ -39,7 +39,7 @@ def _take_options(world: World, token: str) -> dict[str, Any]:
 
 def take(world: World) -> list[Step]:
     """Take the next job."""
-    queue = world.queue()
+    queue, _ = world.find("wait", "prioritized", "delayed")
     return [call(queue, "moveToActive", f"{queue}:", world.tick(), Pack(_take_options(world, _token(world))))]
 
 
@@ -127,11 +127,12 @@ def give_back(world: World) -> list[Step]:
 
 def stalled(world: World) -> list[Step]:
     """Look for stalled jobs, mostly after the interval has passed and some locks have run out."""
-    queue = world.queue()
-    steps: list[Step] = [Command("DEL", f"{queue}:stalled-check")] if world.chance(0.8) else []
-    lost = [job_id for job_id in world.ids(queue, "active") if world.chance(0.4)]
-    steps += [Command("DEL", f"{queue}:{job_id}:lock") for job_id in lost[:1]]
-    return [*steps, call(queue, "moveStalledJobsToWait", world.pick(0, 1), f"{queue}:", world.tick(), 500_000)]
+    queue, job_id = world.find("active")
+    check = call(queue, "moveStalledJobsToWait", world.pick(0, 1), f"{queue}:", world.tick(), 500_000)
+    over = Command("DEL", f"{queue}:stalled-check")
+    if world.chance(0.5):
+        return [over, check] if world.chance(0.8) else [check]
+    return [over, check, Command("DEL", f"{queue}:{job_id}:lock"), over, check]
 
 
 def locks(world: World) -> list[Step]:
@@ -218,7 +219,7 @@ def passing_of_time(world: World) -> list[Step]:
                 Command("DEL", f"{queue}:de:{world.pick('d1', 'd2')}"),
                 Command("DEL", f"{queue}:limiter"),
                 Command("ZREM", f"{queue}:marker", "0", world.pick("0", "1")),
-                Command("HSET", f"{queue}:meta", "concurrency", world.pick("1", "2", "9")),
+                Command("HSET", f"{queue}:meta", "concurrency", world.pick("1", "1", "2", "9")),
                 Command("HDEL", f"{queue}:meta", "concurrency", "max", "duration"),
                 Command("HSET", f"{queue}:meta", "max", "2", "duration", "700000"),
                 Command("HSET", f"{queue}:meta", "opts.maxLenEvents", world.pick("5", "10000")),
@@ -226,6 +227,6 @@ def passing_of_time(world: World) -> list[Step]:
                 Command("RPUSH", f"{queue}:wait", world.pick("0:123", "0:0")),
                 Command("DEL", f"{queue}:{world.job(queue, world.state_name())}"),
             ),
-            (6, 4, 4, 12, 2, 4, 1, 1, 1, 1, 1),
+            (6, 4, 4, 12, 4, 4, 1, 1, 1, 1, 1),
         )[0]
     ]
