@@ -1,0 +1,126 @@
+"""A queue as tests of workers use it: adds jobs, looks at them, and waits for what must happen."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import attrs
+
+from echomq import Keys, Worker, connect
+from echomq.calls.add import add_job
+from echomq.calls.query import get_counts, get_job, get_logs
+from echomq.driver import AsyncConnection
+from echomq.job import Job
+from echomq.options import job_options
+from echomq.states import JobState
+from support.requests import command
+
+__all__ = ["Desk", "at_desk", "gathered", "happens"]
+
+DEADLINE_S = 20.0
+
+STATES = [state for state in JobState if state is not JobState.UNKNOWN]
+
+
+@attrs.define
+class Desk:
+    """One queue on one server.
+
+    Attributes:
+        url: Of the server.
+        keys: Names of the queue's keys.
+        connection: For what tests do to it.
+    """
+
+    url: str
+    keys: Keys
+    connection: AsyncConnection
+
+    async def add(self, data: Any = None, **options: Any) -> str:
+        """Add a job and return its id."""
+        job = Job.from_options(self.keys, "work", data, job_options(**options), time.time_ns() // 1_000_000)
+        return await self.connection.send(add_job(job))
+
+    async def add_many(self, count: int, **options: Any) -> list[str]:
+        """Add jobs whose data are their numbers."""
+        return await asyncio.gather(*(self.add(number, **options) for number in range(count)))
+
+    async def job(self, job_id: str) -> Job:
+        """Read a job."""
+        found = await self.connection.send(get_job(self.keys, job_id))
+        assert found is not None, f"job {job_id} does not exist"
+        return found
+
+    async def counts(self) -> dict[str, int]:
+        """How many jobs are in which state; those with none left out."""
+        counts = await self.connection.send(get_counts(self.keys, STATES))
+        return {state.value: count for state, count in counts.items() if count}
+
+    async def logs(self, job_id: str) -> list[str]:
+        """The log rows of a job."""
+        return await self.connection.send(get_logs(self.keys, job_id))
+
+    async def do(self, *parts: Any) -> Any:
+        """Run a plain command."""
+        return await self.connection.send(command(*parts))
+
+    def worker(self, processor: Any, **options: Any) -> Worker:
+        """A worker of this queue."""
+        return Worker(self.keys.queue, processor, self.url, prefix=self.keys.prefix, **options)
+
+    @contextlib.asynccontextmanager
+    async def working(self, processor: Any, *, ready: bool = True, **options: Any) -> AsyncIterator[Worker]:
+        """A worker that works for the length of a ``with`` block, and is closed after it."""
+        worker = self.worker(processor, **options)
+        is_ready = gathered(worker, "ready", 1)
+        running = asyncio.ensure_future(worker.run())
+        try:
+            if ready:
+                await happens(is_ready)
+            yield worker
+        finally:
+            await worker.close(1_000)
+            await happens(running)
+
+    async def until_counts(self, **expected: int) -> None:
+        """Wait until the jobs are in these states, and no other."""
+        wanted = {name.replace("_", "-"): count for name, count in expected.items()}
+        deadline = time.monotonic() + DEADLINE_S
+        while (counts := await self.counts()) != wanted:
+            assert time.monotonic() < deadline, f"after {DEADLINE_S} s: {counts}, expected {wanted}"
+            await asyncio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def at_desk(url: str, prefix: str) -> AsyncIterator[Desk]:
+    """Open a queue."""
+    connection = connect(url)
+    try:
+        yield Desk(url, Keys("work", prefix), connection)
+    finally:
+        await connection.close()
+
+
+def gathered(
+    worker: Worker, event: str, count: int, then: Callable[[], object] | None = None
+) -> "asyncio.Future[list[Any]]":
+    """A future of the first ``count`` events of a name: of what their listeners were told."""
+    future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+    told: list[Any] = []
+
+    def listen(*args: Any) -> None:
+        told.append(args)
+        if len(told) == count and not future.done():
+            future.set_result(told)
+            if then is not None:
+                then()
+
+    worker.on(event, listen)
+    return future
+
+
+async def happens(awaited: Any, within_s: float = DEADLINE_S) -> Any:
+    """Wait for something that must happen in time."""
+    return await asyncio.wait_for(awaited, within_s)
