@@ -18,20 +18,20 @@ def _ids(keyspace: Keyspace, key: str) -> list[str]:
     return [item if isinstance(item, str) else item[0] for item in keyspace[key]["value"]]
 
 
-def _of_places(keyspace: Keyspace, queue: str, places: dict[str, str]) -> Iterator[str]:
+def _of_places(keyspace: Keyspace, queue: str, places: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Fill ``places`` with the state of each id, and tell what is wrong with them."""
     for state in _STATES:
         for job_id in _ids(keyspace, f"{queue}:{state}"):
             if job_id.startswith("0:"):
                 continue
             if job_id in places:
-                yield f"{queue}:{job_id} is in {places[job_id]} and in {state}"
+                yield f"{queue}:{job_id}", f"is in {places[job_id]} and in {state}"
             places[job_id] = state
             if f"{queue}:{job_id}" not in keyspace:
-                yield f"{queue}:{job_id} has no hash"
+                yield f"{queue}:{job_id}", "has no hash"
 
 
-def _of_hashes(keyspace: Keyspace, queue: str, places: dict[str, str]) -> Iterator[str]:
+def _of_hashes(keyspace: Keyspace, queue: str, places: dict[str, str]) -> Iterator[tuple[str, str]]:
     head = f"{queue}:"
     for key, entry in keyspace.items():
         name = key[len(head) :] if key.startswith(head) else ""
@@ -40,17 +40,17 @@ def _of_hashes(keyspace: Keyspace, queue: str, places: dict[str, str]) -> Iterat
         if "ic" in entry["value"]:  # a scheduler
             continue
         if "name" not in entry["value"]:
-            yield f"{key} is half a job"
+            yield key, "is half a job"
         if name not in places:
-            yield f"{key} is a job in no state"
+            yield key, "is a job in no state"
 
 
-def unsound(keyspace: Keyspace) -> set[str]:
-    """Everything wrong with the queues, in words; empty when all is well.
+def unsound(keyspace: Keyspace) -> dict[str, str]:
+    """Job keys with which something is wrong, and what; empty when all is well.
 
     Each id is in one state, each id has a hash with a name, and the reverse.
     """
-    found: set[str] = set()
+    found: dict[str, str] = {}
     for queue in QUEUES:
         places: dict[str, str] = {}
         found.update(_of_places(keyspace, queue, places))

@@ -119,7 +119,8 @@ class Twin:
         if outcome.reply_ours == {"$error": True}:
             told = "" if outcome.untouched else "an error, yet something was written:\n"
         else:
-            told = "\n".join(sorted(unsound(outcome.ours) - unsound(outcome.before)))
+            damaged = unsound(outcome.before)
+            told = "\n".join(f"{key} {fault}" for key, fault in unsound(outcome.ours).items() if key not in damaged)
         if told:
             return f"{told}\n{outcome.told()}"
         for client in (self.original, self.ours):
