@@ -16,16 +16,13 @@ _SUB_KEYS = ("logs", "dependencies", "processed", "failed", "unsuccessful", "loc
 def pause(world: World) -> list[Step]:
     """Pause or resume, perhaps with jobs that an old client's pause had put aside."""
     queue = world.queue()
-    rest = ("meta", "prioritized", "events", "delayed", "marker")
-    resumed = world.chance(0.75)
-    lists = ("paused", "wait") if resumed else ("wait", "paused")
-    keys = tuple(f"{queue}:{name}" for name in lists + rest)
+    word, lists = ("resumed", "paused wait") if world.chance(0.75) else ("paused", "wait paused")
     aside: list[Step] = []
     if f"{queue}:wait" in world.state and f"{queue}:paused" not in world.state and world.chance(0.2):
         aside = [Command("RENAME", f"{queue}:wait", f"{queue}:paused")]
     return [
         *aside,
-        call(queue, "pause", "resumed" if resumed else "paused", *world.pick((), ("1",), ("0",)), keys=keys),
+        call(queue, "pause", word, *world.pick((), ("1",), ("0",)), state=lists),
     ]
 
 
@@ -122,7 +119,7 @@ def look(world: World) -> list[Step]:
             call(queue, "getRanges", *window, world.pick("0", "1"), *names),
             call(queue, "getJobs", *window, world.pick("0", "1"), 5, *names),
             call(queue, "getMetrics", *window, state=world.pick("completed", "failed")),
-            call(queue, "paginate", *page, "0", "0", "5", keys=(f"{queue}:{job_id}:{sub_key}",)),
-            call(queue, "isJobInList", job_id, keys=(f"{queue}:{world.pick('wait', 'active')}",)),
+            call(queue, "paginate", *page, "0", "0", "5", job=job_id, state=sub_key),
+            call(queue, "isJobInList", job_id, state=world.pick("wait", "active")),
         )
     ]

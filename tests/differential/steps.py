@@ -41,6 +41,7 @@ KEYS = {
     "updateJobScheduler": "repeat delayed wait paused meta prioritized marker id events pc @ active",
     "getJobScheduler": "repeat",
     "removeJobScheduler": "repeat delayed events",
+    "pause": "{state} meta prioritized events delayed marker",
     "drain": "wait paused delayed prioritized repeat",
     "cleanJobsInSet": "{state} events repeat",
     "obliterate": "meta .",
@@ -57,6 +58,8 @@ KEYS = {
     "getState": "completed failed delayed active wait paused waiting-children prioritized",
     "getStateV2": "completed failed delayed active wait paused waiting-children prioritized",
     "getMetrics": "metrics:{state} metrics:{state}:data",
+    "paginate": "@:{state}",
+    "isJobInList": "{state}",
 }
 
 
