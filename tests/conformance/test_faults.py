@@ -16,9 +16,9 @@ import pytest
 from echomq.address import parse_url
 from echomq.call import Batch
 from echomq.driver import AsyncConnection, ConnectionOptions
-from echomq.errors import ConnectionClosed, ConnectionLost, ReplyTimeout, ServerRefused
+from echomq.errors import ConnectionClosed, ConnectionLost, ReplyTimeout, ServerNotReady, ServerRefused
 from support.faults import blocked_client
-from support.proxy import Direction, Proxy
+from support.proxy import Direction, Proxy, proxy_to
 from support.requests import command, run
 from support.servers import Server, Servers, free_port
 
@@ -278,6 +278,32 @@ async def test_idle_link_closed_by_the_server(open_connection: Open, redis_serve
     await asyncio.sleep(0.05)
 
     assert await connection.send(command("INCR", prefix)) == 1
+
+
+@pytest.mark.parametrize("kind", ["command", "pipeline", "multi", "blocking"])
+async def test_failover_behind_one_address(
+    open_connection: Open, redis_server: Server, servers: Servers, prefix: str, kind: str
+) -> None:
+    """After a failover behind a fixed address, the next request reaches the new master, though no link broke."""
+    other = servers.start("redis")
+    with contextlib.closing(redis_server.client()) as admin, proxy_to(redis_server.host, redis_server.port) as proxy:
+        connection = open_connection(quick(proxy.url))
+        await connection.send(command("PING"))
+        admin.replicaof("127.0.0.1", 1)
+        proxy.to_port = other.port
+        write = command("BLPOP", prefix, 1, block_ms=1_000) if kind == "blocking" else command("INCR", prefix)
+        try:
+            if kind in {"pipeline", "multi"}:
+                with contextlib.suppress(ServerNotReady):
+                    outcomes = await connection.send_batch(Batch(requests=(write,), atomic=kind == "multi"))
+                    assert isinstance(outcomes[0], ServerNotReady)
+            else:
+                with pytest.raises(ServerNotReady):
+                    await connection.send(write)
+            assert await connection.send(command("INCR", f"{prefix}:n")) == 1
+        finally:
+            admin.replicaof("NO", "ONE")
+        await connection.close()
 
 
 async def test_killed_blocking_read(open_connection: Open, redis_server: Server, prefix: str) -> None:

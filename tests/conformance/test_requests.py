@@ -218,7 +218,7 @@ async def test_atomic_without_memory(connection: AsyncConnection, server: Server
     """A full server takes all of an atomic batch or nothing, and says OOM."""
     batch = Batch(requests=tuple(command("SET", f"{prefix}:{n}", n) for n in range(3)), atomic=True)
 
-    with set_config(server, maxmemory="1mb"):
+    with set_config(server, maxmemory="1"):
         with pytest.raises(ServerRefused) as caught:
             await connection.send_batch(batch)
         assert caught.value.prefix == "OOM"

@@ -152,7 +152,8 @@ async def test_url(open_connection: Open, server: Server, url: str) -> None:
     own = (await connection.send(command("CLIENT", "INFO"))).decode()
 
     assert (" db=4 " if "4" in url else " db=0 ") in own
-    assert ("resp=3" in own) is ("protocol=3" in url)
+    hello = await connection.send(command("HELLO"))
+    assert hello[hello.index(b"proto") + 1] == (3 if "protocol=3" in url else 2)
 
 
 async def test_user_and_password(open_connection: Open, server: Server) -> None:

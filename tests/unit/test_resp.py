@@ -144,7 +144,9 @@ def test_not_encodable(packing: Any, bad: Any) -> None:
             "READONLY",
             True,
         ),
+        ("ERR Error running script (call to f_9c): @user_script:7: WRONGTYPE Operation against", "WRONGTYPE", False),
         ("ERR Error running script (call to f_9c): @user_script:7: -OOM command not allowed", "OOM", False),
+        ("ERR Error running script (call to f_9c): @user_script:1: user_script:1: NOT A PREFIX", "ERR", False),
         ("", "ERR", False),
     ],
 )

@@ -11,7 +11,7 @@ import attrs
 from .driver import ConnectionOptions
 from .errors import ConnectionClosed, ConnectionLost, DriverError, ReplyTimeout, ServerNotReady, ServerRefused
 
-__all__ = ["Reconnecting", "broken", "closed", "is_final", "no_reply"]
+__all__ = ["Reconnecting", "broken", "closed", "is_demoted", "is_final", "no_reply"]
 
 
 @attrs.define
@@ -77,6 +77,11 @@ def is_final(error: BaseException) -> bool:
             return True
         cause = cause.__cause__ or cause.__context__
     return False
+
+
+def is_demoted(*replies: object) -> bool:
+    """Tell whether a reply shows that the master was made a replica: its address may lead to the new master now."""
+    return any(isinstance(reply, ServerNotReady) and reply.prefix == "READONLY" for reply in replies)
 
 
 def broken(where: str, reason: object) -> ConnectionLost:

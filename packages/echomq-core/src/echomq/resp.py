@@ -26,8 +26,8 @@ INCOMPLETE = object()
 
 _PASSING = frozenset({"LOADING", "BUSY", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED"})
 
-_INNER = re.compile(r"@user_script: ?\d+: -([A-Z]+) ")
-"""Redis before 7 wraps the error that ended a script; the word after the line number is the real prefix."""
+_INNER = re.compile(r"Error running script .*@user_script: ?\d+: -?([A-Z]{3,}) ")
+"""Redis before 7 wraps the error that ended a script; the word after the last line number is the real prefix."""
 
 
 class Push(list[Any]):

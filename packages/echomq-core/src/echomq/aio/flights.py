@@ -194,6 +194,7 @@ class Link(asyncio.Protocol):
         self.gone = asyncio.Event()
         self._line = line
         self._paused = False
+        self._retired = False
         self._time = asyncio.get_running_loop().time
         self._heard_at = self._time()
         self._lost, self._resumed = lost, resumed
@@ -213,7 +214,7 @@ class Link(asyncio.Protocol):
     @property
     def is_writable(self) -> bool:
         """False while the transport wants nothing more, and from the moment it is on its way to be lost."""
-        return not self._paused and not self._line.transport.is_closing()
+        return not self._paused and not self._retired and not self._line.transport.is_closing()
 
     def write(self, flights: list[Flight]) -> None:
         """Write flights in one go."""
@@ -224,6 +225,13 @@ class Link(asyncio.Protocol):
         """Break this link at once."""
         self.reason = self.reason or reason
         self._line.transport.abort()
+
+    def retire(self, reason: object) -> None:
+        """Take nothing more, and break once what was written is answered."""
+        self._retired = True
+        self.reason = self.reason or reason
+        if not self.flights:
+            self.drop(reason)
 
     def deaf_at(self, patience_ms: int) -> float | None:
         """Return when this link must be given up unless something comes before; None if nothing is awaited.
@@ -255,6 +263,8 @@ class Link(asyncio.Protocol):
                 flights.popleft()
                 if not flight.future.done():
                     flight.future.set_result(reply)
+            if self._retired and not flights:
+                self.drop(self.reason)
         except IndexError:
             self.drop("the server sent a reply that nobody asked for")
         except Exception as error:  # noqa: BLE001  # of the parser's own type; the stream is unusable after it

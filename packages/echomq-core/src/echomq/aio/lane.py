@@ -25,7 +25,7 @@ from echomq.call import Batch, Command, Request, ScriptCall
 from echomq.driver import Connection, ConnectionOptions, ServerInfo
 from echomq.errors import ConnectionLost, DriverError, ServerRefused, UsageError
 from echomq.exchange import Parts, exchange_batch, is_unknown_script, parse_info, parts, refused, text_parts
-from echomq.links import Reconnecting, broken, closed, is_final, no_reply
+from echomq.links import Reconnecting, broken, closed, is_demoted, is_final, no_reply
 from echomq.resp import Resp, canonical
 
 from .flights import Backlog, Flight, Line, Link
@@ -106,6 +106,7 @@ class Lane:
             if is_unknown_script(request, reply) and isinstance(request, ScriptCall):
                 reply = await self._landed(self._start_again(flight, [text_parts(request)]))
             if isinstance(reply, ServerRefused):
+                self._heed(reply)
                 raise refused(request, reply)
         if self._options.protocol == 3:
             reply = canonical(reply)
@@ -126,7 +127,11 @@ class Lane:
                 replies = await self._landed(flight)
                 lines = exchange.send(canonical(replies) if self._options.protocol == 3 else replies)
         except StopIteration as done:
+            self._heed(*done.value)
             return list(done.value)
+        except ServerRefused as error:
+            self._heed(error)
+            raise
 
     async def server(self) -> ServerInfo:
         """See :meth:`echomq.driver.AsyncConnection.server`."""
@@ -194,6 +199,10 @@ class Lane:
         link = self._link
         while link is not None and link.is_writable and (flights := self.backlog.take()):
             link.write(flights)
+
+    def _heed(self, *replies: object) -> None:
+        if self._link is not None and is_demoted(*replies):
+            self._link.retire("its server became a replica")
 
     async def _landed(self, flight: Flight) -> Any:
         try:

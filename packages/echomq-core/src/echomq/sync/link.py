@@ -22,7 +22,7 @@ from echomq.call import Batch, Command, Reply, Request, ScriptCall
 from echomq.driver import ConnectionOptions, ServerInfo
 from echomq.errors import ConnectionLost, DriverError, ProtocolError, ReplyTimeout, ServerRefused
 from echomq.exchange import Parts, exchange_batch, is_unknown_script, parse_info, parts, refused, text_parts
-from echomq.links import Reconnecting, broken, closed, is_final, no_reply
+from echomq.links import Reconnecting, broken, closed, is_demoted, is_final, no_reply
 from echomq.resp import INCOMPLETE, Parser, Resp, canonical, packed
 
 __all__ = ["Dialler", "Link"]
@@ -241,6 +241,9 @@ class Link:
                 raise self._broken(opened, error) from error
             raise
         self._attempts.succeeded()
+        # The outcomes of MULTI/EXEC are in the last of several replies.
+        if is_demoted(*replies, *(replies[-1] if count > 1 and isinstance(replies[-1], list) else ())):
+            self._drop()
         return replies
 
     def _read(self, opened: _Open, deadline: _Deadline) -> list[Reply]:
