@@ -110,7 +110,9 @@ class Twin:
         if not reason:
             return outcome.told()
         self.known_count[reason] = self.known_count.get(reason, 0) + 1
-        load(self.original, outcome.ours)
+        # Both, for the order inside a set depends on how it came to be.
+        for client in (self.original, self.ours):
+            load(client, outcome.ours)
         self.state = outcome.ours
         return ""
 
