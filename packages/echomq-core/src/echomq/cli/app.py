@@ -65,6 +65,7 @@ def run(arguments: list[str]) -> int:
     try:
         # Outside of "standalone" mode an early exit comes back as a number.
         ended: Any = app(arguments, prog_name="echomq", standalone_mode=False)
+        sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:

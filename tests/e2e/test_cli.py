@@ -1,0 +1,193 @@
+"""The command line: what each command does, and how it tells what is wrong."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from echomq import scripts
+from echomq.calls import query
+from echomq.calls import queue as queue_calls
+from echomq.cli import main
+from echomq.job import Job
+from echomq.keys import Keys
+from echomq.sync import connect
+from support.command_line import echomq
+from support.servers import Server
+
+WITHOUT_EXTRA = "import sys; sys.modules['typer'] = None; from echomq.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+def without_extra(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command as if the extra [cli] were not installed."""
+    command = [sys.executable, "-c", WITHOUT_EXTRA, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def job_of(server: Server, keys: Keys, job_id: str) -> Job:
+    """Read a job."""
+    link = connect(server.url)
+    try:
+        found = link.send(query.get_job(keys, job_id))
+    finally:
+        link.close()
+    assert found is not None
+    return found
+
+
+def test_version() -> None:
+    """--version says name and version and nothing else."""
+    said = echomq("--version")
+
+    assert said.code == 0
+    assert said.out.startswith("echomq 0.")
+    assert len(said.out.split()) == 2
+
+
+def test_without_a_command() -> None:
+    """Without a command all commands are listed."""
+    said = echomq()
+
+    assert said.code == 0
+    assert all(name in said.out for name in ("demo", "worker", "add", "counts", "lua"))
+
+
+def test_export(tmp_path: Path) -> None:
+    """Each script lands in a file of its own, byte for byte as it is sent."""
+    said = echomq("lua", "export", str(tmp_path / "out"))
+
+    assert said.code == 0
+    exported = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    expected = map(scripts.get_script, scripts.script_names())
+    assert exported == {script.file_name: script.text.encode() for script in expected}
+
+
+def test_export_without_extra(tmp_path: Path) -> None:
+    """Scripts can be exported where the command line's libraries are not installed."""
+    done = without_extra("lua", "export", str(tmp_path / "out"))
+
+    assert done.returncode == 0
+    assert len(list((tmp_path / "out").iterdir())) == len(scripts.script_names())
+
+
+def test_other_commands_without_extra() -> None:
+    """Without the command line's libraries the other commands say what to install."""
+    done = without_extra("counts", "emails")
+
+    assert done.returncode == 1
+    assert 'pip install "echomq-core[cli]"' in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_add(server: Server, prefix: str) -> None:
+    """A job is added as described, and its id is all that a program reads."""
+    options = ["--attempts", "3", "--backoff", "exponential:1.5s", "--delay", "2m", "--priority", "7"]
+    place = ["--url", server.url, "--prefix", prefix]
+
+    said = echomq("add", "emails", "welcome", '{"to": "ada@example.org"}', *options, *place)
+
+    job = job_of(server, Keys("emails", prefix), said.out.strip())
+    assert said.code == 0
+    assert (job.name, job.data) == ("welcome", {"to": "ada@example.org"})
+    assert (job.options.attempts, job.options.delay, job.priority) == (3, 120_000, 7)
+    assert job.options.backoff is not None
+    assert (job.options.backoff.type, job.options.backoff.delay) == ("exponential", 1_500)
+
+
+def test_add_from_standard_input(redis_server: Server, prefix: str) -> None:
+    """Data too large for an argument is read from the input, and the server's URL from the environment."""
+    said = echomq(
+        *("add", "emails", "news", "-", "--prefix", prefix, "--job-id", "news-1"),
+        stdin='["one", "two"]',
+        ECHOMQ_URL=redis_server.url,
+    )
+
+    assert said.out == "news-1\n"
+    assert job_of(redis_server, Keys("emails", prefix), "news-1").data == ["one", "two"]
+
+
+def test_counts(server: Server, prefix: str) -> None:
+    """Jobs are counted by state, for people and for programs, and a paused queue is marked."""
+    place = ["--url", server.url, "--prefix", prefix]
+    echomq("add", "emails", "a", *place)
+    echomq("add", "emails", "b", *place, "--delay", "1h")
+    link = connect(server.url)
+    link.send(queue_calls.pause(Keys("emails", prefix)))
+    link.close()
+
+    for_programs = json.loads(echomq("counts", "emails", "empty", "--json", *place).out)
+    for_people = echomq("counts", "emails", "empty", *place).out
+
+    assert for_programs["emails"]["waiting"] == for_programs["emails"]["delayed"] == 1
+    assert for_programs["emails"]["paused"] is True
+    assert not any(for_programs["empty"].values())
+    assert "emails paused" in for_people
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("frobnicate",), "No such command 'frobnicate'"),
+        (("add", "q"), "Missing argument 'name'; echomq add --help"),
+        (("add", "q", "n", "--frob"), "No such option: --frob"),
+        (("add", "q", "n"), "no server: pass --url redis://localhost, or set ECHOMQ_URL"),
+        (("add", "q", "n", "{x", "--url", "redis://localhost"), "the data is not JSON"),
+        (("add", "q", "n", "--delay", "soon", "--url", "redis://localhost"), "--delay: expected milliseconds"),
+        (("add", "q:r", "n", "--url", "redis://localhost"), "a queue name holds no colon"),
+        (("add", "q", "n", "--priority", "-1", "--url", "redis://localhost"), "priority: must be between 0 and"),
+        (("add", "q", "n", "--url", "embedded:"), "embedded: ends with this command and keeps nothing"),
+        (("counts", "q", "--url", "redis://user:secret@localhost:0"), "user:***@localhost:0"),
+        (("counts", "q", "--json", "--watch"), "--json shows one moment"),
+        (("worker", "app"), "expected MODULE:WORKER, such as app.jobs:worker, not 'app'"),
+        (("worker", "app/jobs.py:worker"), "write app.jobs:worker"),
+        (("demo", "/no/such/folder"), "/no/such/folder is not a folder"),
+    ],
+)
+def test_wrong_use(
+    arguments: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot work as asked is told in one line, with exit code 2, and shows no password."""
+    monkeypatch.delenv("ECHOMQ_URL", raising=False)
+
+    code = main(arguments)
+
+    error = capsys.readouterr().err
+    assert code == 2
+    assert error.startswith("echomq: error: ")
+    assert told in error
+    assert "secret" not in error
+    assert len(error.splitlines()) == 1
+
+
+def test_server_that_is_down() -> None:
+    """A server that does not answer is told in one line, with exit code 1 and without the password."""
+    said = echomq("counts", "q", "--url", "redis://user:secret@127.0.0.1:1?deadline_ms=300")
+
+    assert said.code == 1
+    assert said.error.startswith("echomq: error: no connection to 127.0.0.1:1 within 300 ms")
+    assert "secret" not in said.error
+    assert len(said.error.splitlines()) == 1
+
+
+def test_export_to_an_impossible_place() -> None:
+    """A folder that cannot be written is told in one line, with exit code 1."""
+    said = echomq("lua", "export", "/dev/null/scripts")
+
+    assert said.code == 1
+    assert said.error.startswith("echomq: error: ")
+    assert len(said.error.splitlines()) == 1
+
+
+def test_reader_that_goes_away() -> None:
+    """A reader of the output that ended before gets no traceback."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as closed:
+        command = [sys.executable, "-m", "echomq", "--help"]
+        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, timeout=60, check=False)
+
+    assert done.stderr == b""
+    assert done.returncode == 1
