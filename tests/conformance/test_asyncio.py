@@ -31,7 +31,14 @@ def shell() -> str:
     return "asyncio"
 
 
-@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def eager_loop() -> asyncio.AbstractEventLoop:
+    """A loop whose tasks start at once, where Python has such."""
+    loop = asyncio.new_event_loop()
+    loop.set_task_factory(getattr(asyncio, "eager_task_factory", None))
+    return loop
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop, eager_loop], ids=["asyncio", "uvloop", "eager"])
 def new_loop(request: pytest.FixtureRequest) -> Callable[[], asyncio.AbstractEventLoop]:
     """Makes each kind of event loop in turn."""
     made: Callable[[], asyncio.AbstractEventLoop] = request.param
@@ -240,8 +247,10 @@ def test_made_outside_a_loop(driver: str) -> None:
     asyncio.run(dedicated.close())
 
 
-def test_uvloop(driver: str, server: Server, prefix: str, counting: str) -> None:
-    """Calls and batches work on uvloop too."""
+def test_loops(
+    driver: str, server: Server, prefix: str, counting: str, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """Calls, small and large, work on every kind of loop."""
 
     async def work() -> None:
         connection = plugins.connect_async(server.url, driver=driver)
@@ -251,7 +260,7 @@ def test_uvloop(driver: str, server: Server, prefix: str, counting: str) -> None
         assert block.encode() == await connection.send(command("ECHO", block))
         await connection.close()
 
-    run_in(uvloop.new_event_loop, work())
+    run_in(new_loop, work())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
