@@ -41,7 +41,7 @@ class Reconnecting:
         """
         if self.failures == 0:
             return 0.0
-        longest = min(self.options.reconnect_max_ms, self.options.reconnect_min_ms * 2 ** min(self.failures - 1, 30))
+        longest = min(self.options.reconnect_max_ms, self.options.reconnect_min_ms * 2.0 ** min(self.failures - 1, 30))
         pause_s = longest * (0.5 + dice / 2) / 1000
         return max(0.0, self.failed_at_s + pause_s - now_s)
 

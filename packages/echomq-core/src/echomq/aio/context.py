@@ -103,7 +103,7 @@ class Context:
         return self._host.time_left_ms()
 
     @property
-    def logger(self) -> logging.LoggerAdapter[Any]:
+    def logger(self) -> "logging.LoggerAdapter[Any]":
         """Logger whose records carry queue, job and attempt; :data:`job_logger` does the same anywhere below."""
         return job_logger
 
@@ -182,7 +182,7 @@ class ThreadContext:
         return self._context.time_left_ms
 
     @property
-    def logger(self) -> logging.LoggerAdapter[Any]:
+    def logger(self) -> "logging.LoggerAdapter[Any]":
         """See :attr:`Context.logger`."""
         return job_logger
 
