@@ -233,7 +233,8 @@ def main() -> None:
                     results.setdefault((peer.name, in_flight), []).append(figures)
     heading = (
         f"{options.rounds} rounds of {options.calls} calls (a quarter at 1 in flight, a fifth for redis-py's pool), "
-        f"{options.server}, Python {platform.python_version()}; median (least-most)."
+        f"{options.server}, Python {platform.python_version()}; median (least-most). On a machine shared with others, "
+        "so trust CPU more than times and rates."
     )
     text = table(dict(sorted(results.items(), key=lambda item: item[0][1])), heading)
     print(text)
