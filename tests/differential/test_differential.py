@@ -3,8 +3,9 @@
 import pytest
 
 from differential.search import failure_of, search
-from differential.steps import printed
+from differential.steps import Call, Command, Pack, printed
 from differential.twin import Twin
+from echomq.scripts import get_script
 
 DEFAULT_SECONDS = 45.0
 """For each server."""
@@ -19,3 +20,19 @@ def test_random_sequences(twin: Twin, request: pytest.FixtureRequest) -> None:
 
     assert not steps, f"after {count} steps from seed {seed}:\n{printed(steps)}\n{failure_of(twin, steps)}"
     assert count > seconds * 10, f"only {count} steps in {seconds} s"
+
+
+def test_planted_difference_is_found(twin: Twin) -> None:
+    """A script with a wrong figure in it is found, and shown by a few steps that can be pasted as they are printed."""
+
+    def wrong(name: str) -> str:
+        text = get_script(name).text
+        return text.replace("priority == 0", "priority == 1") if name == "changePriority" else text
+
+    twin.our_text = wrong
+    _, steps = search(twin, seed=3, seconds=30)
+
+    assert 0 < len(steps) < 6
+    assert isinstance(steps[-1], Call)
+    assert steps[-1].script == "changePriority"
+    assert eval(printed(steps), {"Call": Call, "Command": Command, "Pack": Pack}) == steps  # noqa: S307  # our own text
