@@ -29,6 +29,7 @@ class Mind(RuleBasedStateMachine):
 
     @initialize(concurrency=st.integers(1, 4), stalled_ms=st.sampled_from([0, 30_000]), until=st.booleans())
     def start(self, concurrency: int, stalled_ms: int, until: bool) -> None:
+        """Ask the worker to work."""
         pace = Pace(drain_ms=5_000, limit_ms=30_000, stalled_ms=stalled_ms, until_drained=until)
         self.shell = Shell.started(concurrency, pace)
         self.most = concurrency
@@ -36,60 +37,72 @@ class Mind(RuleBasedStateMachine):
     @precondition(lambda self: isinstance(self.shell.taking, messages.Fetch))
     @rule(found=FOUND)
     def take_is_answered(self, found: Taken) -> None:
+        """A take is answered."""
         self.shell.fetched(found)
 
     @precondition(lambda self: self.shell.taking is not None)
     @rule(failure=ERRORS)
     def take_fails(self, failure: Any) -> None:
+        """A take or a search fails."""
         self.shell.failed(failure[0], may_have_run=failure[1])
 
     @precondition(lambda self: isinstance(self.shell.taking, messages.Adopt))
     @rule(found=st.booleans())
     def search_is_answered(self, found: bool) -> None:
+        """A search for lost replies is answered."""
         self.shell.taking = None
         self.shell.tell(messages.Adopted(((job(), take()),) if found else ()))
 
     @precondition(lambda self: self.shell.blocks)
     @rule(score=st.one_of(st.none(), st.just(0.0), st.floats(900_000, 1_200_000)))
     def wait_ends(self, score: float | None) -> None:
+        """A wait ends."""
         self.shell.marked(score)
 
     @precondition(lambda self: self.shell.blocks)
     @rule(failure=ERRORS)
     def wait_fails(self, failure: Any) -> None:
+        """A wait fails."""
         self.shell.blocks.pop()
         self.shell.tell(messages.WaitFailed(failure[0], 0.5))
 
     @precondition(lambda self: self.shell.running)
     @rule(found=FOUND, brings=st.booleans(), stray=st.booleans(), limited_ms=st.sampled_from([0, 0, 0, 700]))
     def job_ends(self, found: Taken, brings: bool, stray: bool, limited_ms: int) -> None:
+        """A job ends, with or without another that came along."""
         brings = brings and self.shell.state.takes_more
         self.shell.reported(found if brings else None, stray=stray and not brings, limited_ms=limited_ms)
 
     @precondition(lambda self: self.shell.checks)
     @rule()
     def check_ends(self) -> None:
+        """A look for stalled jobs ends."""
         self.shell.checked()
 
     @rule(ms=st.sampled_from([1, 20, 300, 4_000, 40_000]))
     def time_passes(self, ms: int) -> None:
+        """Time passes."""
         self.shell.pass_time(ms)
 
     @rule()
     def host_pauses(self) -> None:
+        """The host pauses the worker."""
         self.shell.tell(messages.Paused())
 
     @rule()
     def host_resumes(self) -> None:
+        """The host resumes the worker."""
         self.shell.tell(messages.Resumed())
 
     @rule(count=st.integers(1, 4))
     def host_changes_concurrency(self, count: int) -> None:
+        """The host changes the concurrency."""
         self.most = max(self.most, count)
         self.shell.tell(messages.ConcurrencyChanged(count))
 
     @rule(timeout_ms=st.one_of(st.none(), st.sampled_from([0, 500])))
     def host_closes(self, timeout_ms: int | None) -> None:
+        """The host closes the worker."""
         self.shell.tell(messages.Closed(timeout_ms))
 
     @invariant()

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import attrs
@@ -17,7 +17,7 @@ from echomq.options import job_options
 from echomq.states import JobState
 from support.requests import command
 
-__all__ = ["Desk", "at_desk", "gathered", "happens"]
+__all__ = ["Desk", "at_desk", "gathered", "happens", "until"]
 
 DEADLINE_S = 20.0
 
@@ -87,10 +87,14 @@ class Desk:
     async def until_counts(self, **expected: int) -> None:
         """Wait until the jobs are in these states, and no other."""
         wanted = {name.replace("_", "-"): count for name, count in expected.items()}
-        deadline = time.monotonic() + DEADLINE_S
-        while (counts := await self.counts()) != wanted:
-            assert time.monotonic() < deadline, f"after {DEADLINE_S} s: {counts}, expected {wanted}"
-            await asyncio.sleep(0.01)
+
+        async def reached() -> bool:
+            return await self.counts() == wanted
+
+        try:
+            await until(reached)
+        except TimeoutError:
+            raise TimeoutError(f"{await self.counts()}, expected {wanted}") from None
 
 
 @contextlib.asynccontextmanager
@@ -124,3 +128,16 @@ def gathered(
 async def happens(awaited: Any, within_s: float = DEADLINE_S) -> Any:
     """Wait for something that must happen in time."""
     return await asyncio.wait_for(awaited, within_s)
+
+
+async def until(reached: Callable[[], Awaitable[bool]], within_s: float = DEADLINE_S) -> None:
+    """Wait until a question to the server is answered with yes.
+
+    Raises:
+        TimeoutError: It was not, in time.
+    """
+    deadline = time.monotonic() + within_s
+    while not await reached():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not reached within {within_s} s")
+        await asyncio.sleep(0.01)

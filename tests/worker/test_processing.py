@@ -18,7 +18,7 @@ async def test_async_function_runs_on_the_loop(desk: Desk) -> None:
     """An ``async def`` processor runs on the event loop, and what it returns is the job's result."""
     threads = []
 
-    async def double(job: Job) -> int:
+    async def double(job: Job) -> Any:
         threads.append(threading.current_thread())
         return job.data * 2
 
@@ -35,7 +35,7 @@ async def test_plain_function_runs_once_in_a_thread(desk: Desk) -> None:
     """A plain function runs once, in a thread, and its result is stored (pain 33)."""
     threads = []
 
-    def double(job: Job) -> int:
+    def double(job: Job) -> Any:
         threads.append(threading.current_thread())
         return job.data * 2
 
@@ -52,11 +52,11 @@ class _Callable:
         return f"called with {job.data}"
 
 
-async def _two(job: Job, ctx: Context) -> str:
+async def _two(_: Job, ctx: Context) -> str:
     return f"called with {ctx.job.data}"
 
 
-async def _three(greeting: str, job: Job, ctx: Context) -> str:
+async def _three(greeting: str, _: Job, ctx: Context) -> str:
     return f"{greeting} with {ctx.job.data}"
 
 
@@ -154,7 +154,7 @@ async def test_strategies_may_be_sync_or_async(desk: Desk) -> None:
         await asyncio.sleep(0)
         return plain(attempts, kind, error, job)
 
-    async def fail(job: Job) -> None:
+    async def fail(_: Job) -> None:
         raise OSError("x")
 
     await desk.add("a", attempts=2, backoff={"type": "plain"})
@@ -238,7 +238,7 @@ async def test_rate_limited_job_comes_back(desk: Desk) -> None:
     """A job that raises RateLimited is given back, and this worker takes nothing for that long."""
     starts: list[float] = []
 
-    async def limited_once(job: Job) -> None:
+    async def limited_once(_: Job) -> None:
         starts.append(time.monotonic())
         if len(starts) == 1:
             raise RateLimited(300)
@@ -301,7 +301,7 @@ async def test_result_that_is_not_json_fails_without_retry(desk: Desk) -> None:
 async def test_results_survive(desk: Desk, value: Any) -> None:
     """Results of all JSON types are stored and read back as they were (pain 56)."""
 
-    async def give(job: Job) -> Any:
+    async def give(_: Job) -> Any:
         return value
 
     job_id = await desk.add()
@@ -360,7 +360,7 @@ async def test_finished_jobs_are_kept_as_told(desk: Desk) -> None:
 async def test_context_of_a_coroutine(desk: Desk) -> None:
     """Inside an async processor ctx logs, reports progress, changes data, extends the lock, and knows its job."""
 
-    async def work(job: Job, ctx: Context) -> Any:
+    async def work(_: Job, ctx: Context) -> Any:
         assert current_context() is ctx
         assert await ctx.log("one") == 1
         await ctx.log("two")
@@ -387,7 +387,7 @@ async def test_context_of_a_coroutine(desk: Desk) -> None:
 async def test_context_of_a_thread(desk: Desk) -> None:
     """Inside a plain function ctx has the same names without await."""
 
-    def work(job: Job, ctx: ThreadContext) -> Any:
+    def work(_: Job, ctx: ThreadContext) -> Any:
         assert current_context() is ctx
         assert ctx.log("one") == 1
         ctx.progress(0.5)
@@ -408,7 +408,7 @@ async def test_context_of_a_thread(desk: Desk) -> None:
 async def test_log_keeps_the_last_rows(desk: Desk) -> None:
     """A job's keep_logs bounds its log."""
 
-    async def chatter(job: Job, ctx: Context) -> None:
+    async def chatter(_: Job, ctx: Context) -> None:
         for number in range(5):
             await ctx.log(str(number))
 
@@ -424,10 +424,10 @@ async def test_log_records_name_their_job(desk: Desk, caplog: pytest.LogCaptureF
     def helper() -> None:
         job_logger.warning("far below")
 
-    async def on_loop(job: Job) -> None:
+    async def on_loop(_: Job) -> None:
         helper()
 
-    def in_thread(job: Job, ctx: ThreadContext) -> None:
+    def in_thread(_: Job, ctx: ThreadContext) -> None:
         ctx.logger.warning("far below")
 
     ids = []

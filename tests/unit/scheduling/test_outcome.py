@@ -44,7 +44,7 @@ def test_result_is_json() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), {"when": object()}, {1: 2}, b"bytes"])
 def test_result_that_is_not_json_fails_at_once(value: object) -> None:
-    """A result that has no JSON form fails the job whatever attempts are left, and the reason names the job (pain 56)."""
+    """A result without a JSON form fails the job whatever attempts are left, and names the job (pain 56)."""
     outcome = of_result(with_options(attempts=5), value)
 
     assert isinstance(outcome, Failed)

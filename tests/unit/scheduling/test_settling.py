@@ -169,9 +169,7 @@ def test_stray_jobs() -> None:
     """Of the active jobs those count that carry one of our tokens and that we do not hold."""
     tokens = ["me:1", "other:1", None, "me:2"]
 
-    asked, found = play(
-        stray_jobs(Keys("mail"), "me:", lambda: {"4"}), ["1", "2", "3", "4"], tokens, job(1)
-    )
+    asked, found = play(stray_jobs(Keys("mail"), "me:", lambda: {"4"}), ["1", "2", "3", "4"], tokens, job(1))
 
     assert asked == ["LRANGE", "MGET", "HGETALL"]
     assert [(each.id, token) for each, token in found] == [("1", "me:1")]

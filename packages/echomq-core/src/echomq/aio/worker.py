@@ -12,7 +12,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import attrs
 
@@ -129,7 +129,13 @@ class Worker:
         if self._shift is not None:
             self._shift.happened(messages.ConcurrencyChanged(count))
 
-    def on(self, event: str, listener: AnyListener | None = None) -> Any:
+    @overload
+    def on(self, event: str, listener: AnyListener) -> AnyListener: ...
+
+    @overload
+    def on(self, event: str) -> Callable[[AnyListener], AnyListener]: ...
+
+    def on(self, event: str, listener: Callable[..., Any] | None = None) -> Any:
         """Call a listener, plain or ``async``, at a local event; also as a decorator, ``@worker.on("failed")``.
 
         What a listener raises is logged and told as ``error``; it never reaches a job.
