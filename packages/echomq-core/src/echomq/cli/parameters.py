@@ -19,7 +19,7 @@ Prefix: TypeAlias = Annotated[str, typer.Option("--prefix", metavar="TEXT", help
 
 PREFIX = DEFAULT_PREFIX
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?")
 _UNIT_MS = {None: 1, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 

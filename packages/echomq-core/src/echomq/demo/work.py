@@ -20,6 +20,9 @@ PREFIX_VARIABLE = "ECHOMQ_DEMO_PREFIX"
 """Environment variable that tells the workers the queue's prefix."""
 
 CHUNK_BYTES = 65_536
+LONGEST_WORD = 1_000
+"""What goes on beyond is cut."""
+
 MOST_WORDS = 50_000
 """Different words counted at one time; the rarest are dropped beyond, so that memory is bounded."""
 
@@ -42,7 +45,7 @@ def read_text(job: Job) -> dict[str, Any]:
         while chunk := file.read(CHUNK_BYTES):
             digest.update(chunk)
             line_count += chunk.count(b"\n")
-            # A word may go on in the next chunk; one without end is cut.
+            # A word may go on in the next chunk.
             text, left = _split(left + decoder.decode(chunk))
             word_count += _count(words, text)
     word_count += _count(words, left)
@@ -53,7 +56,7 @@ def read_text(job: Job) -> dict[str, Any]:
 def _split(text: str) -> tuple[str, str]:
     """Part a text where its last word begins."""
     end = len(text)
-    while end > 0 and len(text) - end < CHUNK_BYTES and text[end - 1].isalpha():
+    while end > 0 and len(text) - end < LONGEST_WORD and text[end - 1].isalpha():
         end -= 1
     return text[:end], text[end:]
 
@@ -94,7 +97,7 @@ TASKS: Mapping[str, Callable[[Job], Any]] = {
 """Name of a job -> what is done for it."""
 
 
-def process(job: Job, _context: object) -> Any:
+def process(job: Job) -> Any:
     """Do one job. A plain function: it runs in a thread and may block."""
     return TASKS[job.name](job)
 
