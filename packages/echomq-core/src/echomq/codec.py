@@ -1,33 +1,29 @@
-"""JSON and msgpack texts, and how the wire spells what Python calls otherwise.
+"""How the wire spells what Python calls otherwise: options, states, fields of a job's hash.
 
-JSON is strict both ways for users: what they hand in is refused unless any
-other runtime reads back the same value. Reading hashes is lenient: other
-clients wrote them, and one odd field must not take a job down.
+The texts themselves (JSON, msgpack) are :mod:`echomq.texts`; their functions can be had here too.
 
-Source: protocol spec 01 sections 3, 4 and 13; 05 section 3.
+Source: protocol spec 01 sections 3 and 4.
 """
 
-import json
-import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias, overload
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, overload
 
-import msgspec
-
-from .errors import NotEncodable, ProtocolError
 from .states import JobState
+from .texts import MAX_DEPTH, Raw, as_utf8, check_json, decode_json, encode_json, pack, text
 
 __all__ = [
     "BACKOFF_NAMES",
     "DEDUPLICATION_NAMES",
+    "JOB_OPTION_FIELDS",
     "JOB_OPTION_NAMES",
     "KEEP_NAMES",
     "MAX_DEPTH",
+    "NESTED_OPTION_NAMES",
     "PARENT_NAMES",
     "REPEAT_NAMES",
     "STATE_NAMES",
     "Raw",
+    "as_utf8",
     "check_json",
     "decode_json",
     "encode_json",
@@ -38,12 +34,6 @@ __all__ = [
     "text",
     "to_wire",
 ]
-
-Raw: TypeAlias = bytes | str
-"""A text as it came from the server: bytes, or str where a foreign client decodes."""
-
-MAX_DEPTH = 500
-"""Deepest nesting of a payload; far beyond real data, and safe for every reader's stack."""
 
 JOB_OPTION_NAMES: Mapping[str, str] = {
     "attempts": "attempts",
@@ -92,156 +82,19 @@ REPEAT_NAMES: Mapping[str, str] = {
     "count": "count",
 }
 
+JOB_OPTION_FIELDS: Mapping[str, str] = {wire: field for field, wire in JOB_OPTION_NAMES.items()}
+"""The same, from the stored name to Python's."""
+
+NESTED_OPTION_NAMES: Mapping[str, Mapping[str, str]] = {
+    "backoff": BACKOFF_NAMES,
+    "deduplication": DEDUPLICATION_NAMES,
+    "parent": PARENT_NAMES,
+    "repeat": REPEAT_NAMES,
+}
+"""Options that are maps: Python name -> names of their parts."""
+
 STATE_NAMES: Mapping[JobState, str] = {state: state.value for state in JobState} | {JobState.WAITING: "wait"}
 """Names of the states as key suffixes and script arguments."""
-
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
-pack: Callable[[object], bytes] = msgspec.msgpack.Encoder().encode
-"""Return a value as msgpack. Texts must be ``str``: servers refuse the bin types (01 section 13)."""
-
-_ATOMS = frozenset({str, int, float, bool, type(None)})
-_KEYS = frozenset({str})
-_CONTAINERS = frozenset({dict, list, tuple})
-_HARMLESS = _ATOMS | _CONTAINERS
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-class _MaybeNotStrictError(Exception):
-    """Something in a value may not be JSON; the slow check says what and where."""
-
-
-def encode_json(subject: str, value: object) -> str:
-    """Return a value as compact JSON text.
-
-    Args:
-        subject: What the value is, for the message: ``"data of job 'welcome'"``.
-        value: None, bool, int, finite float, str, or lists, tuples and dicts with text keys of these.
-
-    Raises:
-        NotEncodable: Anything else, with the path of the culprit.
-
-    Source: protocol spec 05 section 3.
-    """
-    try:
-        has_floats = _require_strict((value,), MAX_DEPTH + 1)
-    except (_MaybeNotStrictError, RecursionError):
-        check_json(subject, value)
-        has_floats = True
-    try:
-        encoded = _encode(value)
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        # Subclasses of str and numbers, and lone surrogates: JSON, but beyond msgspec.
-        return _encode_slowly(subject, value)
-    if has_floats and b"null" in encoded:
-        return _encode_slowly(subject, value)  # a null may be a NaN, which only the standard library refuses
-    return encoded.decode()
-
-
-def _encode_slowly(subject: str, value: object) -> str:
-    try:
-        encoded = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-    except (TypeError, ValueError):
-        check_json(subject, value)
-        raise
-    except RecursionError:
-        raise NotEncodable(subject, "$", "nested too deep for the stack that is left here") from None
-    if _LONE_SURROGATE.search(encoded):  # no UTF-8 form, but an escape
-        return json.dumps(value, separators=(",", ":"))
-    return encoded
-
-
-def _require_strict(container: Any, depth: int) -> bool:
-    """Raise unless a container is certainly strict JSON but for NaN and the infinities; tell if it has floats.
-
-    msgspec itself would write bytes as base64, sets as arrays and integer keys
-    as text. The work per element stays inside C.
-    """
-    if isinstance(container, dict):
-        if not {*map(type, container)} <= _KEYS:
-            raise _MaybeNotStrictError
-        container = container.values()
-    kinds = {*map(type, container)}
-    if kinds <= _ATOMS:
-        return float in kinds
-    if not depth or not kinds <= _HARMLESS:
-        raise _MaybeNotStrictError
-    has_floats = float in kinds
-    for item in container:
-        if type(item) in _CONTAINERS:
-            has_floats |= _require_strict(item, depth - 1)
-    return has_floats
-
-
-def check_json(subject: str, value: object) -> None:
-    """Refuse a value that is not strict JSON, element by element.
-
-    Raises:
-        NotEncodable: With the path of the first culprit, ``"$.items[3].price"``.
-    """
-    stack: list[tuple[str, object, Iterator[tuple[str, object]]]] = []
-    path, current = "$", value
-    while True:
-        problem = _problem(current)
-        if problem is None and len(stack) > MAX_DEPTH:
-            cycle = any(current is holder for _, holder, _ in stack)
-            problem = "it contains itself" if cycle else f"nested deeper than {MAX_DEPTH} levels"
-        if problem is not None:
-            raise NotEncodable(subject, path, problem)
-        if isinstance(current, (dict, list, tuple)):
-            stack.append((path, current, _children(subject, path, current)))
-        while True:
-            if not stack:
-                return
-            step = next(stack[-1][2], None)
-            if step is not None:
-                path, current = step
-                break
-            stack.pop()
-
-
-def _children(subject: str, path: str, container: Any) -> Iterator[tuple[str, object]]:
-    if not isinstance(container, dict):
-        yield from ((f"{path}[{index}]", item) for index, item in enumerate(container))
-        return
-    for key, item in container.items():
-        if not isinstance(key, str):
-            raise NotEncodable(subject, path, f"key {key!r} is {type(key).__name__}, but keys are text")
-        yield (f"{path}.{key}" if key.isidentifier() else f"{path}[{json.dumps(key)}]"), item
-
-
-def _problem(value: object) -> str | None:
-    if value is None or isinstance(value, (str, int, dict, list, tuple)):
-        return None
-    if isinstance(value, float):
-        return None if math.isfinite(value) else f"{value} has no JSON form; use null or text"
-    return f"{type(value).__name__} is no JSON type; convert it to text, a number, a list or a dict first"
-
-
-def decode_json(raw: Raw) -> Any:
-    """Return the value of a JSON text.
-
-    Raises:
-        ProtocolError: The text is not JSON.
-    """
-    try:
-        return _decode(raw)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        pass
-    try:
-        # Numbers beyond the double range and lone surrogates: other runtimes write and read them.
-        return json.loads(text(raw))
-    except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"not JSON: {error}") from None
-
-
-def text(raw: Raw) -> str:
-    """Return a raw text as ``str``; bytes that are not UTF-8 become U+FFFD."""
-    if isinstance(raw, str):
-        return raw
-    if isinstance(raw, bytes):
-        return raw.decode("utf-8", "replace")
-    raise TypeError(f"no text: {type(raw).__name__}")
 
 
 @overload

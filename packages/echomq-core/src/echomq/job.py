@@ -8,8 +8,8 @@ leniently: other clients, of other ages, wrote them.
 Source: protocol spec 01 section 3; 05 section 3.
 """
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 from functools import cached_property
 from typing import Any
 
@@ -20,11 +20,13 @@ from .codec import Raw
 from .errors import InvalidOption, ProtocolError
 from .keys import Keys
 from .moments import to_datetime
-from .options import JobOptions, read_options
+from .options import JobOptions
 from .states import JobState, state_from_fields
+from .stored_options import read_options
 
 __all__ = ["Job"]
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NO_FIELDS: Mapping[str, Raw] = {}
 
 
@@ -131,7 +133,7 @@ class Job:
         cls,
         keys: Keys,
         job_id: str,
-        fields: list[Raw] | tuple[Raw, ...] | Mapping[Any, Raw],
+        fields: Sequence[Raw] | Mapping[Any, Raw],
         state: JobState | None = None,
     ) -> "Job":
         """Return a job from its hash.
@@ -201,9 +203,9 @@ class Job:
         return stored if isinstance(stored, dict) else None
 
     @property
-    def timestamp(self) -> datetime | None:
-        """When it was made."""
-        return _moment(self.timestamp_ms)
+    def timestamp(self) -> datetime:
+        """When it was made; a moment that no calendar holds is shown as the epoch."""
+        return _moment(self.timestamp_ms) or _EPOCH
 
     @property
     def processed_on(self) -> datetime | None:

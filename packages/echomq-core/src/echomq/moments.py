@@ -11,10 +11,13 @@ from datetime import datetime, timedelta, timezone
 
 from .errors import InvalidOption
 
-__all__ = ["Duration", "Moment", "duration_ms", "moment_ms", "to_datetime"]
+__all__ = ["MAX_MS", "Duration", "Moment", "duration_ms", "moment_ms", "to_datetime"]
 
 Duration = int | timedelta
 Moment = int | datetime
+
+MAX_MS = 2**53 - 1
+"""The last millisecond that every runtime can count."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -32,7 +35,7 @@ def duration_ms(field: str, value: object, *, minimum: int = 0) -> int:
         raise InvalidOption(field, f"expected milliseconds as int, or a timedelta, not {value!r}")
     if value < minimum:
         raise InvalidOption(field, f"must be at least {minimum} ms, not {value}")
-    return value
+    return _countable(field, value)
 
 
 def moment_ms(field: str, value: object) -> int:
@@ -44,16 +47,23 @@ def moment_ms(field: str, value: object) -> int:
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise InvalidOption(
-                field, f"{value.isoformat()} has no time zone; pass an aware datetime, such as datetime.now(timezone.utc)"
+                field,
+                f"{value.isoformat()} has no time zone; pass an aware datetime, such as datetime.now(timezone.utc)",
             )
         value = (value - _EPOCH) // _MILLISECOND
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidOption(field, f"expected an aware datetime, or milliseconds since the epoch as int, not {value!r}")
     if value < 0:
         raise InvalidOption(field, f"must not lie before 1970, but is {value} ms")
+    return _countable(field, value)
+
+
+def _countable(field: str, value: int) -> int:
+    if value > MAX_MS:
+        raise InvalidOption(field, f"must be at most {MAX_MS} ms, the largest number all runtimes share")
     return value
 
 
-def to_datetime(value_ms: int | float | None) -> datetime | None:
+def to_datetime(value_ms: float | None) -> datetime | None:
     """Return milliseconds since the epoch as an aware UTC ``datetime``; None stays None."""
     return None if value_ms is None else _EPOCH + timedelta(milliseconds=value_ms)

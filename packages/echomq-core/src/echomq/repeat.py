@@ -14,7 +14,7 @@ import attrs
 from cronsim import CronSim, CronSimError
 
 from .errors import InvalidOption
-from .moments import Duration, Moment, duration_ms, moment_ms
+from .moments import MAX_MS, Duration, Moment, duration_ms, moment_ms
 
 __all__ = ["Iteration", "Repeat", "next_cron_ms", "next_iteration"]
 
@@ -54,7 +54,7 @@ def _offset(value: Duration | None) -> int | None:
 def _whole(_: object, field: "attrs.Attribute[int | None]", value: object) -> None:
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_MS:
         raise InvalidOption(field.name, f"expected a whole number of at least 0, not {value!r}")
 
 
@@ -180,5 +180,5 @@ def _cron(pattern: str, after: datetime) -> CronSim:
 def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
-    except (ValueError, OSError, TypeError):
+    except (KeyError, ValueError, OSError, TypeError):
         raise InvalidOption("tz", f"no time zone is called {name!r}; expected an IANA name, 'Europe/Berlin'") from None

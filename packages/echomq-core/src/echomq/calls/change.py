@@ -87,7 +87,7 @@ def add_log(keys: Keys, job_id: str, row: str, keep: int | None = None) -> Scrip
     return ScriptCall(
         script="addLog",
         keys=(keys.job(job_id), keys.logs(job_id)),
-        args=(job_id, row, keep or ""),
+        args=(job_id, codec.as_utf8(row), keep or ""),
         decode=replies.Checked(replies.number, "addLog", job_id),
     )
 
@@ -108,7 +108,7 @@ def save_stacktrace(keys: Keys, job_id: str, stacktrace: Sequence[str], reason: 
     return ScriptCall(
         script="saveStacktrace",
         keys=(keys.job(job_id),),
-        args=(codec.encode_json("stacktrace", list(stacktrace)), reason),
+        args=(codec.encode_json("stacktrace", list(stacktrace)), codec.as_utf8(reason)),
         decode=replies.Checked(replies.nothing, "saveStacktrace", job_id),
         repeatable=True,
     )

@@ -107,7 +107,7 @@ def read_taken(keys: Keys, reply: Reply) -> Taken:
     if not isinstance(reply, (list, tuple)) or len(reply) < 2:
         raise replies.unexpected(reply, "what a take found")
     fields, job_id = reply[0], reply[1]
-    if fields:
+    if not (isinstance(fields, int) and isinstance(job_id, int)):
         job = Job.from_hash(keys, replies.text(job_id), fields, JobState.ACTIVE)
         return Taken(job=job)
     limited_ms, next_ms = (*reply[2:4], 0, 0)[:2]

@@ -100,6 +100,7 @@ def fail(
     Source: protocol spec 03 section 3.2.
     """
     keep = job.options.remove_on_fail or keep
+    reason = codec.as_utf8(reason)
     fields = _fields(reason, stacktrace)
     return _finish(job, "failed", "failedReason", reason, fields, take, keep, fetch, now_ms, metrics_points)
 
@@ -146,7 +147,7 @@ def _fields(reason: str | None, stacktrace: Sequence[str] | None) -> bytes | str
     """Return the field list of a failed attempt; empty text for none, since an empty list aborts the script."""
     rows: list[str] = []
     if reason is not None:
-        rows += ["failedReason", reason]
+        rows += ["failedReason", codec.as_utf8(reason)]
     if stacktrace is not None:
         rows += ["stacktrace", codec.encode_json("stacktrace", list(stacktrace))]
     return codec.pack(rows) if rows else ""

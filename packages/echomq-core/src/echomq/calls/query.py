@@ -17,6 +17,8 @@ from echomq.job import Job
 from echomq.keys import Keys
 from echomq.states import JobState
 
+from .pages import Page, paginate
+
 __all__ = [
     "Finished",
     "Metrics",
@@ -36,7 +38,7 @@ __all__ = [
 ]
 
 _SCANS = 5
-"""How many windows or scans one call may use before it answers (04 sections 3.4 and 3.7)."""
+"""How many windows one call may use before it answers (04 section 3.4)."""
 
 
 @attrs.frozen
@@ -364,68 +366,3 @@ def _read_metrics(reply: Reply) -> Metrics:
         points=tuple(map(replies.number, points or ())),
         point_count=replies.number(point_count),
     )
-
-
-@attrs.frozen(kw_only=True)
-class Page:
-    """A piece of a set or hash of children.
-
-    Attributes:
-        cursor: Hand it in again to go on; ``"0"``: there is no more.
-        offset: Hand it in again.
-        items: Child key -> value; None for a set's members.
-        total: Elements in all.
-        jobs: The children's jobs, by child key, if they were asked for and exist.
-    """
-
-    cursor: str
-    offset: int
-    items: dict[str, str | None]
-    total: int
-    jobs: dict[str, Job]
-
-
-def paginate(
-    key: str, start: int, end: int, *, cursor: str = "0", offset: int = 0, fetch_jobs: bool = False
-) -> ScriptCall[Page]:
-    """Read a page of a job's children.
-
-    Args:
-        key: ``keys.dependencies(id)``, ``keys.processed(id)`` or ``keys.failed_children(id)``.
-        start: First index of the page, moved up by what earlier calls brought.
-        end: Last index; -1 for all.
-        cursor: From the call before.
-        offset: From the call before.
-        fetch_jobs: Read the jobs too.
-
-    Source: protocol spec 04 section 3.7.
-    """
-    wanted = ("1",) if fetch_jobs else ()
-    return ScriptCall(
-        script="paginate",
-        keys=(key,),
-        args=(start, end, cursor, offset, _SCANS, *wanted),
-        decode=_read_page,
-        repeatable=True,
-    )
-
-
-def _read_page(reply: Reply) -> Page:
-    if not isinstance(reply, (list, tuple)) or len(reply) < 4:
-        raise replies.unexpected(reply, "a page")
-    cursor, offset, rows, total, *rest = reply
-    items: dict[str, str | None] = {}
-    for row in rows or ():
-        name, value = row if isinstance(row, (list, tuple)) else (row, None)
-        items[replies.text(name)] = replies.optional_text(value)
-    hashes = rest[0] if rest and rest[0] else []
-    jobs = {key: _child(key, fields) for key, fields in zip(items, hashes, strict=False) if fields}
-    return Page(
-        cursor=replies.text(cursor), offset=replies.number(offset), items=items, total=replies.number(total), jobs=jobs
-    )
-
-
-def _child(key: str, fields: Reply) -> Job:
-    base, _, job_id = key.rpartition(":")
-    prefix, _, queue = base.rpartition(":")
-    return Job.from_hash(Keys(queue, prefix), job_id, fields)

@@ -19,8 +19,9 @@ from echomq.codec import Raw
 from echomq.errors import InvalidOption, ProtocolError, script_error
 from echomq.job import Job
 from echomq.keys import Keys
-from echomq.options import JobOptions, read_options
+from echomq.options import JobOptions
 from echomq.repeat import Iteration, Repeat, next_iteration
+from echomq.stored_options import read_options
 
 __all__ = [
     "JobScheduler",
@@ -145,11 +146,16 @@ def update_job_scheduler(job: Job, now_ms: int, local_zone: tzinfo = timezone.ut
         call: the limit or the end leaves nothing to make.
 
     Raises:
-        InvalidOption: The stored pattern cannot be read.
+        ProtocolError: The stored repeat options cannot be read: another client made the scheduler.
 
     Source: protocol spec 02 sections 4.2 and 4.4; 05 section 6.3.
     """
     scheduler_id, repeat = job.scheduler_id, job.options.repeat
+    if "repeat" in job.options.extra:
+        raise ProtocolError(
+            f"no job can follow {job.id} of scheduler {scheduler_id}: its repeat options cannot be read here "
+            "(expected either every or a cron pattern of 5 or 6 fields, and a time zone this machine knows)"
+        )
     if scheduler_id is None or repeat is None:
         return None
     iteration = next_iteration(repeat, now_ms=now_ms, previous_ms=_slot_of(job), local_zone=local_zone)

@@ -1,0 +1,117 @@
+"""What a user may say about a worker, checked when it is made.
+
+Source: protocol spec 05 section 4.1.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from .backoff import BackoffStrategy
+from .checks import check_names, is_bool, is_text, is_whole, nested
+from .moments import Duration, duration_ms
+from .retention import Keep, remove_on_complete, remove_on_fail
+
+__all__ = ["RateLimit", "WorkerOptions", "worker_options"]
+
+
+def _duration(value: Duration) -> int:
+    return duration_ms("duration", value, minimum=1)
+
+
+def _lock_duration(value: Duration) -> int:
+    return duration_ms("lock_duration", value, minimum=1)
+
+
+def _stalled_interval(value: Duration) -> int:
+    return duration_ms("stalled_interval", value, minimum=1)
+
+
+def _drain_delay(value: Duration) -> int:
+    return duration_ms("drain_delay", value, minimum=1)
+
+
+def _maximum_rate_limit_delay(value: Duration) -> int:
+    return duration_ms("maximum_rate_limit_delay", value, minimum=1)
+
+
+def _close_timeout(value: Duration | None) -> int | None:
+    return None if value is None else duration_ms("close_timeout", value)
+
+
+@attrs.frozen
+class RateLimit:
+    """At most ``max`` jobs start in each ``duration``, over all workers of the queue.
+
+    Attributes:
+        max: Jobs in one window.
+        duration: Length of the window in ms (or a ``timedelta``).
+    """
+
+    max: int = attrs.field(validator=is_whole(1))
+    duration: int = attrs.field(converter=_duration)
+
+
+def _limiter(value: RateLimit | Mapping[str, Any] | None) -> RateLimit | None:
+    return nested(RateLimit, "limiter", value)
+
+
+@attrs.frozen(kw_only=True)
+class WorkerOptions:
+    """How a worker works; everything has a default.
+
+    Attributes:
+        concurrency: Jobs at one time.
+        name: Shown in lists of workers, and stored with the jobs it takes.
+        lock_duration: A job whose worker is silent for so long (ms or ``timedelta``) may run elsewhere.
+        stalled_interval: Look for such jobs this often.
+        max_stalled_count: A job lost more often than this fails.
+        skip_stalled_check: Leave the look-out to other workers.
+        skip_lock_renewal: Never renew locks: each job must end within ``lock_duration``.
+        drain_delay: Longest single wait for a job on an idle queue.
+        limiter: Rate limit of this worker's queue.
+        maximum_rate_limit_delay: Longest single sleep while rate limited.
+        max_started_attempts: A job started more often than this fails; None for no limit.
+        remove_on_complete: For jobs that say nothing themselves; None keeps all.
+        remove_on_fail: The same for failed ones.
+        metrics: Points (minutes) of history to keep; None counts nothing.
+        backoff_strategies: Own backoff types: name -> function, see :func:`~echomq.backoff.next_delay_ms`.
+        close_timeout: How long a close waits for running jobs; None without end.
+
+    Raises:
+        InvalidOption: Names the field and the limit.
+
+    Source: protocol spec 05 section 4.1.
+    """
+
+    concurrency: int = attrs.field(default=1, validator=is_whole(1))
+    name: str | None = attrs.field(default=None, validator=is_text)
+    lock_duration: int = attrs.field(default=30_000, converter=_lock_duration)
+    stalled_interval: int = attrs.field(default=30_000, converter=_stalled_interval)
+    max_stalled_count: int = attrs.field(default=1, validator=is_whole(0))
+    skip_stalled_check: bool = attrs.field(default=False, validator=is_bool)
+    skip_lock_renewal: bool = attrs.field(default=False, validator=is_bool)
+    drain_delay: int = attrs.field(default=5_000, converter=_drain_delay)
+    limiter: RateLimit | None = attrs.field(default=None, converter=_limiter)
+    maximum_rate_limit_delay: int = attrs.field(default=30_000, converter=_maximum_rate_limit_delay)
+    max_started_attempts: int | None = attrs.field(default=None, validator=is_whole(0, optional=True))
+    remove_on_complete: Keep | None = attrs.field(default=None, converter=remove_on_complete)
+    remove_on_fail: Keep | None = attrs.field(default=None, converter=remove_on_fail)
+    metrics: int | None = attrs.field(default=None, validator=is_whole(1, optional=True))
+    backoff_strategies: Mapping[str, BackoffStrategy] = attrs.field(factory=dict, hash=False)
+    close_timeout: int | None = attrs.field(default=None, converter=_close_timeout)
+
+
+def worker_options(**given: Any) -> WorkerOptions:
+    """Return the options a user named, checked.
+
+    Args:
+        **given: Fields of :class:`WorkerOptions`.
+
+    Raises:
+        UnknownOption: No option has that name; tells the nearest one.
+        InvalidOption: A value is outside what its field allows.
+    """
+    check_names(WorkerOptions, given)
+    return WorkerOptions(**given)
