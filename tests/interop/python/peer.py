@@ -50,8 +50,8 @@ async def perform(request: dict[str, Any]) -> Any:
     """Do one request and return its value."""
     if "open" not in request:
         target = objects[request["on"]]
-        if "job" in request:
-            target = await Job.fromId(target, request["job"])
+        if request["call"] == "getJob":
+            return await Job.fromId(target, *request["args"])
         return await getattr(target, request["call"])(*request["args"])
     name, options = [*request["args"], {}][:2]
     if request["open"] == "Queue":
