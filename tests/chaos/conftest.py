@@ -1,0 +1,53 @@
+"""Workers in processes of their own, and queues on servers that may be killed."""
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+import pytest_asyncio
+
+from support.desk import Desk, at_desk, happens
+from support.servers import Server, Servers
+
+StartWorker: TypeAlias = Callable[..., Awaitable[asyncio.subprocess.Process]]
+
+
+@pytest_asyncio.fixture
+async def desk(server: Server, prefix: str) -> AsyncIterator[Desk]:
+    """An empty queue, on each server in turn."""
+    async with at_desk(server.url, prefix) as opened:
+        yield opened
+
+
+@pytest.fixture(params=["redis", "valkey"])
+def durable(request: pytest.FixtureRequest, servers: Servers) -> Server:
+    """A server of the test's own that writes each change to disk before it is acknowledged."""
+    return servers.start(request.param, aof=True)
+
+
+@pytest_asyncio.fixture
+async def start_worker() -> AsyncIterator[StartWorker]:
+    """Starts worker processes; those left at the end of the test are killed."""
+    started: list[asyncio.subprocess.Process] = []
+
+    async def start(desk: Desk, **options: Any) -> asyncio.subprocess.Process:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, str(Path(__file__).parent / "process.py")),
+            *(desk.url, desk.keys.prefix, json.dumps(options)),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        assert (await happens(process.stdout.readline())).strip() == b"ready"
+        return process
+
+    yield start
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.communicate()
