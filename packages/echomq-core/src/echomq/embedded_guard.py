@@ -15,6 +15,7 @@ their holder, however it ends:
 Source: design.md section 2 (``embedded``).
 """
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -92,7 +93,9 @@ def _leave_the_starter() -> None:
 
 
 def _tell(report: int, outcome: str) -> None:
-    os.write(report, outcome.encode())
+    # A starter that was killed meanwhile hears nothing; its lock is gone, too, which ends the server.
+    with contextlib.suppress(BrokenPipeError):
+        os.write(report, outcome.encode())
     os.close(report)
 
 
