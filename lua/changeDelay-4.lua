@@ -13,13 +13,18 @@
 -- Event   delayed {jobId, delay = ms when due}, trimmed
 -- Writes  job.delay; KEYS[3], though the queue be paused; the limit, if unset
 -- Spec    protocol 04 2.8                       Frozen  manifest.toml
---@include delayJob
+--@include delayMarker
+--@include delayedScore
 --@include maxEvents
-local delayed, id, job = KEYS[1], ARGV[3], ARGV[4]
+local delayed, meta, marker, events = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local id, job = ARGV[3], ARGV[4]
 local delay, now = tonumber(ARGV[1]), tonumber(ARGV[2])
 if redis.call('EXISTS', job) == 0 then return -1 end
 if not (delay and now) then return redis.error_reply('changeDelay: delay and now must be numbers') end
-if not redis.call('ZSCORE', delayed, id) then return -3 end
+local score, due = delayedScore(delayed, now, delay)
+-- XX makes no job delayed that is not; CH tells whether it moved, and mostly it does.
+if redis.call('ZADD', delayed, 'XX', 'CH', score, id) == 0 and not redis.call('ZSCORE', delayed, id) then return -3 end
 redis.call('HSET', job, 'delay', ARGV[1])
-delayJob(delayed, KEYS[3], KEYS[4], id, now, delay, maxEvents(KEYS[2]))
+redis.call('XADD', events, 'MAXLEN', '~', maxEvents(meta), '*', 'event', 'delayed', 'jobId', id, 'delay', due)
+delayMarker(marker, delayed)
 return 0

@@ -5,7 +5,7 @@
 -- Reply   one integer for each state, in the order asked
 -- Writes  drops a very old client's marker from the tail of wait or paused
 -- Spec    protocol 04 3.1                       Frozen  manifest.toml
---@include countWaiting
+--@include dropLegacyMarker
 local prefix = KEYS[1]
 local cutoff = tonumber(ARGV[1])
 local counts = {}
@@ -13,7 +13,7 @@ for i = cutoff and 2 or 1, #ARGV do
   local state, count = ARGV[i], nil
   local key = prefix .. state
   if state == 'wait' or state == 'paused' then
-    count = countWaiting(key)
+    count = dropLegacyMarker(key) and 0 or redis.call('LLEN', key)
   elseif state == 'active' then
     count = redis.call('LLEN', key)
   elseif cutoff and state == 'delayed' then

@@ -8,7 +8,7 @@
 -- Reply   one array for each state: [id, [field, value, ..]]; ids without a hash are skipped
 -- Writes  drops a very old client's marker from the tail of wait or paused
 -- Spec    protocol 04 3.4                       Frozen  manifest.toml
---@include countWaiting
+--@include dropLegacyMarker
 local prefix, first, last = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local ascending, windows = ARGV[3] == '1', tonumber(ARGV[4])
 if not (first and last and windows) then return redis.error_reply('getJobs: ARGV[1], [2] and [4] must be numbers') end
@@ -25,7 +25,7 @@ end
 
 local function readJobs(state)
   local key, isList = prefix .. state, lists[state]
-  if isList and state ~= 'active' then countWaiting(key) end
+  if isList and state ~= 'active' then dropLegacyMarker(key) end
   local jobs, count, from, to = {}, 0, first, last
   for _ = 1, exact and 1 or windows do
     local ids = readWindow(key, isList, from, to)

@@ -8,7 +8,7 @@
 --         first in it; the caller reverses
 -- Writes  drops a very old client's marker from the tail of wait or paused
 -- Spec    protocol 04 3.3                       Frozen  manifest.toml
---@include countWaiting
+--@include dropLegacyMarker
 local prefix, first, last, ascending = KEYS[1], ARGV[1], ARGV[2], ARGV[3] == '1'
 local lists = { wait = true, paused = true, active = true }
 -- Oldest jobs sit at the tail of a list, so an ascending window is counted from there.
@@ -17,7 +17,7 @@ local ranges = {}
 for i = 4, #ARGV do
   local state = ARGV[i]
   local key = prefix .. state
-  if (state == 'wait' or state == 'paused') and countWaiting(key) == 0 then
+  if (state == 'wait' or state == 'paused') and dropLegacyMarker(key) then
     ranges[#ranges + 1] = {}
   elseif not lists[state] then
     ranges[#ranges + 1] = redis.call(ascending and 'ZRANGE' or 'ZREVRANGE', key, first, last)

@@ -12,7 +12,6 @@
 -- Spec    protocol 04 2.5                       Frozen  manifest.toml
 --@include dropDependency
 --@include forgetJob
---@include removeChildren
 --@include schedulerCurrent
 local job, id, prefix = KEYS[1], ARGV[1], ARGV[3]
 local withChildren = ARGV[2] == '1'
@@ -20,21 +19,24 @@ if not prefix or job ~= prefix .. id then
   return redis.error_reply('removeJob: KEYS[1] must be the job ARGV[1] of the queue ARGV[3]')
 end
 
-local function isLocked(jobKey)
-  if redis.call('EXISTS', jobKey .. ':lock') == 1 then return true end
-  if withChildren then
-    for _, childKey in ipairs(redis.call('SMEMBERS', jobKey .. ':dependencies')) do
-      if isLocked(childKey) then return true end
-    end
-  end
-  return false
-end
-
 local known = redis.call('HMGET', job, 'rjk', 'parentKey')
 if schedulerCurrent(KEYS[2], id, known[1]) then return -8 end
-if isLocked(job) then return 0 end
+if redis.call('EXISTS', job .. ':lock') == 1 then return 0 end
+if withChildren then
+  local function isLockedBelow(jobKey)
+    for _, childKey in ipairs(redis.call('SMEMBERS', jobKey .. ':dependencies')) do
+      if redis.call('EXISTS', childKey .. ':lock') == 1 or isLockedBelow(childKey) then return true end
+    end
+    return false
+  end
+  if isLockedBelow(job) then return 0 end
+end
+
 local parentKey = known[2]
 if parentKey and redis.call('EXISTS', parentKey) == 1 then dropDependency(job, parentKey) end
-if withChildren then removeChildren(job, true, false, false) end
+if withChildren then
+--@include removeChildren
+  removeChildren(job, true, false, false)
+end
 forgetJob(prefix, id)
 return 1
