@@ -109,6 +109,8 @@ def drafts(keys: Keys, jobs: Iterable[NewJob], defaults: Mapping[str, object], n
                 f"jobs[{index}]", f"expected (name, data) or (name, data, options), not {type(item).__name__}"
             )
         options = item[2] if len(item) == 3 else {}
+        if not isinstance(options, Mapping):
+            raise InvalidOption(f"jobs[{index}]", f"options are a mapping of names to values, not {options!r}")
         result.append(draft(keys, item[0], item[1], options, defaults, now_ms))
     return result
 

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from echomq.call import Batch
 from echomq.driver import ConnectionOptions
-from echomq.errors import EchoMQError
+from echomq.errors import EchoMQError, UsageError
 
 from .connecting import connect
 
@@ -46,8 +46,16 @@ async def perform(connection: AsyncConnection, plan: Plan[T]) -> T:
 
 
 def is_open(source: ConnectionSource) -> bool:
-    """Tell whether the user passed one of our connections, which he then owns."""
-    return hasattr(source, "send_batch")
+    """Tell whether the user passed one of our connections, which he then owns.
+
+    Raises:
+        UsageError: It is a blocking one, which would hold up the event loop.
+    """
+    if not hasattr(source, "send_batch"):
+        return False
+    if not hasattr(source, "blocking_twin"):
+        raise UsageError("this is a blocking connection, here an asyncio one is needed: open it by echomq.connect")
+    return True
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from echomq.call import Batch
 from echomq.driver import ConnectionOptions
-from echomq.errors import EchoMQError
+from echomq.errors import EchoMQError, UsageError
 
 from .connecting import connect
 
@@ -43,8 +43,16 @@ def perform(connection: Connection, plan: Plan[T]) -> T:
 
 
 def is_open(source: ConnectionSource) -> bool:
-    """Tell whether the user passed one of our connections, which he then owns."""
-    return hasattr(source, "send_batch")
+    """Tell whether the user passed one of our connections, which he then owns.
+
+    Raises:
+        UsageError: It is one for asyncio, which cannot be waited for here.
+    """
+    if not hasattr(source, "send_batch"):
+        return False
+    if hasattr(source, "blocking_twin"):
+        raise UsageError("this is an asyncio connection, here a blocking one is needed: open it by echomq.sync.connect")
+    return True
 
 
 @contextmanager

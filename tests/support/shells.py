@@ -1,0 +1,105 @@
+"""Both shells in one shape, so that one test covers the asyncio one and the blocking one."""
+
+import asyncio
+import inspect
+from typing import Any, Protocol, cast
+
+import attrs
+from typing_extensions import Self
+
+import echomq
+import echomq.sync
+from echomq import Job, Queue
+from echomq.driver import ConnectionSource
+
+__all__ = ["SHELLS", "Shell"]
+
+
+class Shell(Protocol):
+    """What a producer uses; whatever the shell is, tests await it."""
+
+    def queue(self, name: str, connection: ConnectionSource = None, **settings: Any) -> Queue:
+        """Make a queue."""
+        ...
+
+    async def add(self, queue: str, name: str, data: object = None, **options: Any) -> Job:
+        """Add one job."""
+        ...
+
+    async def add_bulk(self, queue: str, jobs: Any, **options: Any) -> list[Job]:
+        """Add many jobs."""
+        ...
+
+    def connect(self, source: ConnectionSource) -> Any:
+        """Make a connection of this shell, as it is."""
+        ...
+
+    async def close(self, connection: Any) -> None:
+        """Close such a connection."""
+        ...
+
+
+class _Asyncio:
+    """The shell for asyncio, as it is."""
+
+    def queue(self, name: str, connection: ConnectionSource = None, **settings: Any) -> Queue:
+        return Queue(name, connection, **settings)
+
+    async def add(self, queue: str, name: str, data: object = None, **options: Any) -> Job:
+        return await echomq.add(queue, name, data, **options)
+
+    async def add_bulk(self, queue: str, jobs: Any, **options: Any) -> list[Job]:
+        return await echomq.add_bulk(queue, jobs, **options)
+
+    def connect(self, source: ConnectionSource) -> Any:
+        return echomq.connect(source)
+
+    async def close(self, connection: Any) -> None:
+        await connection.close()
+
+
+@attrs.frozen
+class _Awaited:
+    """An object whose methods run in threads, so that they can be awaited."""
+
+    target: Any
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.target, name)
+        if not inspect.ismethod(found):
+            return found
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return await asyncio.to_thread(found, *args, **kwargs)
+
+        return call
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.target.__enter__)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await asyncio.to_thread(self.target.__exit__, *error)
+
+
+class _Blocking:
+    """The blocking shell, each call in a thread."""
+
+    def queue(self, name: str, connection: ConnectionSource = None, **settings: Any) -> Queue:
+        return cast("Queue", _Awaited(echomq.sync.Queue(name, connection, **settings)))
+
+    async def add(self, queue: str, name: str, data: object = None, **options: Any) -> Job:
+        return await asyncio.to_thread(echomq.sync.add, queue, name, data, **options)
+
+    async def add_bulk(self, queue: str, jobs: Any, **options: Any) -> list[Job]:
+        return await asyncio.to_thread(echomq.sync.add_bulk, queue, jobs, **options)
+
+    def connect(self, source: ConnectionSource) -> Any:
+        return echomq.sync.connect(source)
+
+    async def close(self, connection: Any) -> None:
+        await asyncio.to_thread(connection.close)
+
+
+SHELLS: dict[str, Shell] = {"asyncio": _Asyncio(), "blocking": _Blocking()}
+"""Both, by name."""
