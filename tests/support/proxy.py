@@ -15,6 +15,8 @@ from typing import Any, Literal, TypeVar
 
 import attrs
 
+from support.servers import free_port
+
 __all__ = ["Direction", "Proxy", "proxy_to"]
 
 T = TypeVar("T")
@@ -103,8 +105,12 @@ class Proxy:
 
     async def _listen(self) -> None:
         self._flowing = getattr(self, "_flowing", None) or {"up": _set_event(), "down": _set_event()}
-        self._listener = await asyncio.start_server(self._serve, self.host, self.port)
-        self.port = self._listener.sockets[0].getsockname()[1]
+        # A port of the system's choice could be given to a client while we refuse, which then reaches itself.
+        while self._listener is None:
+            port = self.port or free_port()
+            with contextlib.suppress(OSError) if not self.port else contextlib.nullcontext():
+                self._listener = await asyncio.start_server(self._serve, self.host, port)
+                self.port = port
 
     async def _stop_listening(self) -> None:
         if self._listener is not None:
@@ -129,7 +135,7 @@ class Proxy:
         self.accepted += 1
         try:
             server = await asyncio.open_connection(self.to_host, self.to_port)
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             writer.transport.abort()
             return
         pair = _Pair((reader, writer), server)
@@ -167,9 +173,13 @@ class Proxy:
     async def _close(self) -> None:
         await self._stop_listening()
         await self._cut(reset=False)
-        for task in list(self._pumps):
+        # Also those that were accepted a moment ago and have no pump yet.
+        await asyncio.sleep(0.01)
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._pumps, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._cut(reset=False)
         await asyncio.sleep(0)
 
 

@@ -62,7 +62,7 @@ class ClientDialler:
         connection: Any = self.connection_class(**self.settings.for_class(self.connection_class, name, limit_s))
         try:
             await connection.connect()
-            return self._taken(connection)
+            return self._taken(connection)  # in the same step of the loop, as the contract wants
         except Exception as error:
             await connection.disconnect(nowait=True)
             raise connect_failure(self.library.exceptions, error, self.where) from error

@@ -17,6 +17,9 @@ Source: design.md section 4; measured in performance.md 6.
 import asyncio
 import os
 import random
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 import attrs
@@ -55,6 +58,8 @@ class Dialler(Protocol):
 
     async def dial(self, name: str | None) -> Line:
         """Connect, greet, authenticate, select the database, set the client name.
+
+        Nothing may be awaited between the last byte read and the return.
 
         Raises:
             ServerRefused: The server is there and does not want us.
@@ -96,6 +101,12 @@ class Lane:
         self._options = self.dialler.options
         self._attempts = Reconnecting(self.dialler.where, self._options)
         self.backlog = Backlog(self.dialler.resp, self._options.max_pending_bytes)
+
+    def __del__(self) -> None:
+        # A queue may be thrown away at any moment; its link must not live on in the loop until that ends.
+        if self._link is not None and self._loop is not None and self._pid == os.getpid():
+            with suppress(RuntimeError):  # the loop is closed, and has closed the link
+                self._loop.call_soon_threadsafe(self._link.drop, "nobody has the connection any more")
 
     async def send(self, request: Request[T], *, deadline_ms: int | None = None) -> T:
         """See :meth:`echomq.driver.AsyncConnection.send`."""
@@ -248,12 +259,11 @@ class Lane:
         self._flush()
 
     async def _dial_once(self) -> None:
-        limit_s = self._options.connect_timeout_ms / 1000
         try:
-            line = await asyncio.wait_for(self.dialler.dial(self.name), limit_s)
-        except asyncio.TimeoutError:
-            late = ConnectionLost(f"connecting to {self.dialler.where} took longer than {limit_s} s")
-            self._attempts.failed(late, _now())
+            with _cancelled_after(self._options.connect_timeout_ms, self.dialler.where):
+                # Taken over in the same step of the loop: what happens to it in a step between would go unnoticed.
+                # A client that connects in spite of a cancellation gives a link that is dropped there.
+                await self._take_over(await self.dialler.dial(self.name))
         except DriverError as error:
             self._attempts.failed(error, _now())
             if is_final(error):
@@ -262,11 +272,9 @@ class Lane:
             problem = DriverError(f"the driver failed to connect to {self.dialler.where}: {error!r}")
             problem.__cause__ = error
             self.backlog.fail(problem)
-        else:
-            await self._take_over(line)
 
     async def _take_over(self, line: Line) -> None:
-        self._link = link = Link(line, self.dialler.resp, self._settle, self._flush)
+        self._link = link = Link(line, self.dialler.resp, _weakly(self._settle), _weakly(self._flush))
         await link.take_over()
         if self._closed:
             link.drop("closed")
@@ -297,7 +305,7 @@ class Lane:
     def _set_timer(self, when: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(when, self._check_deadlines)
+        self._timer = asyncio.get_running_loop().call_at(when, _weakly(self._check_deadlines))
 
     def _check_deadlines(self) -> None:
         self._timer = None
@@ -322,5 +330,39 @@ class Lane:
             self._set_timer(min(due))
 
 
+@contextmanager
+def _cancelled_after(limit_ms: int, where: str) -> Iterator[None]:
+    """Turn what takes too long into ``ConnectionLost``, without a task of its own as ``asyncio.wait_for`` has."""
+    task = asyncio.current_task()
+    late = False
+
+    def cancel() -> None:
+        nonlocal late
+        late = True
+        if task is not None:
+            task.cancel()
+
+    timer = asyncio.get_running_loop().call_later(limit_ms / 1000, cancel)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not late:
+            raise
+        raise ConnectionLost(f"connecting to {where} took longer than {limit_ms} ms") from None
+    finally:
+        timer.cancel()
+
+
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+def _weakly(method: Callable[..., object]) -> Callable[..., None]:
+    """Call a lane's method as long as the lane lives: neither its link nor its timer keeps it."""
+    weak = weakref.WeakMethod(method)
+
+    def call(*args: object) -> None:
+        if (alive := weak()) is not None:
+            alive(*args)
+
+    return call

@@ -112,6 +112,11 @@ class Link:
     def __attrs_post_init__(self) -> None:
         self._attempts = Reconnecting(self.dialler.where, self.dialler.options)
 
+    def __del__(self) -> None:
+        # A queue may be thrown away at any moment; its socket goes with it, without a warning.
+        if self._pid == os.getpid():
+            self._drop()
+
     def send(self, request: Request[T], *, deadline_ms: int | None = None) -> T:
         """See :meth:`echomq.driver.Connection.send`."""
         block_ms = request.block_ms if isinstance(request, Command) else 0
