@@ -8,6 +8,7 @@ Source: protocol spec 05 section 2.1.
 import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, TypeVar
 
 import attrs
@@ -57,13 +58,18 @@ def is_text(_: object, field: "attrs.Attribute[Any]", value: object) -> None:
         raise InvalidOption(field.name, f"expected text, not {value!r}")
 
 
-def check_names(cls: type[Any], given: Mapping[Any, object], prefix: str = "") -> None:
+@cache
+def _field_names(cls: Any) -> tuple[str, ...]:
+    return tuple(attribute.name for attribute in attrs.fields(cls))
+
+
+def check_names(cls: Any, given: Mapping[Any, object], prefix: str = "") -> None:
     """Refuse names that are no fields of a class, with the nearest that is.
 
     Raises:
         UnknownOption: The first such name, after the prefix.
     """
-    names = [attribute.name for attribute in attrs.fields(cls)]
+    names = _field_names(cls)
     for name in given:
         if name not in names:
             raise UnknownOption(f"{prefix}{name}", _nearest(str(name), names))
@@ -88,7 +94,7 @@ def from_mapping(cls: type[Nested], field: str, value: Mapping[Any, Any]) -> Nes
         path = problem.field if problem.field.startswith(f"{field}.") else f"{field}.{problem.field}"
         raise InvalidOption(path, str(problem).partition(": ")[2]) from None
     except TypeError:
-        parts = ", ".join(attribute.name for attribute in attrs.fields(cls))
+        parts = ", ".join(_field_names(cls))
         raise InvalidOption(field, f"lacks a part; expected those of {cls.__name__}: {parts}") from None
 
 

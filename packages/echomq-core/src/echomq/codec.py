@@ -125,8 +125,12 @@ def to_wire(names: Mapping[str, str], value: object) -> dict[str, Any]:
         names: Field -> wire name.
         value: Has these fields; None and False mean "not given".
     """
-    found = ((wire, getattr(value, field)) for field, wire in names.items())
-    return {wire: item for wire, item in found if item is not None and item is not False}
+    found = {}
+    for field, wire in names.items():
+        item = getattr(value, field)
+        if item is not None and item is not False:
+            found[wire] = item
+    return found
 
 
 def _optional_int(raw: Raw) -> int | None:
