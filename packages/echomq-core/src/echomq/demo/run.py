@@ -30,7 +30,7 @@ from .tally import Tally
 
 __all__ = ["Demo", "DemoError", "Workers", "run_demo"]
 
-WINDOW = 500
+WINDOW = 200
 CHUNK = 100
 FEW_FILES = 500
 """Up to so many files are spread over some seconds, to be watched; more run at full speed."""
