@@ -10,7 +10,6 @@ import pytest
 from echomq.backoff import Backoff
 from echomq.errors import InvalidOption, NotEncodable, UnknownOption
 from echomq.keys import FAMILY_NAMES
-from echomq.keywords import JobKeywords
 from echomq.options import (
     Deduplication,
     JobOptions,
@@ -75,7 +74,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"parent": {"id": "", "queue": "bull:q"}}, "parent.id", "not empty"),
     ({"parent": {"id": "p", "queue": "q"}}, "parent.queue", "prefix"),
     ({"parent": {"id": "p"}}, "parent", "lacks"),
-    ({"repeat": {"every": 0}}, "repeat.every", "at least 1"),
+    ({"repeat": {"every": 5}}, "repeat", "only a job scheduler sets it"),
     ({"telemetry_metadata": b"x"}, "telemetry_metadata", "text"),
     ({"omit_context": "no"}, "omit_context", "True or False"),
     ({"extra": {"attempts": 3}}, "extra", "attempts"),
@@ -180,12 +179,6 @@ def test_none_means_not_given() -> None:
     """None in place of an option is the same as leaving it out."""
     names = [field.name for field in attrs.fields(JobOptions)]
     assert job_options(**dict.fromkeys(names)) == JobOptions()
-
-
-def test_keywords_are_the_options() -> None:
-    """Editors offer exactly the options that exist, but for the schedulers' own."""
-    names = {field.name for field in attrs.fields(JobOptions)}
-    assert JobKeywords.__optional_keys__ == names - {"repeat"}
 
 
 KEPT: list[tuple[Any, Keep | None, Any]] = [

@@ -9,7 +9,7 @@ from echomq.call import ScriptCall
 from echomq.calls import add, change, family, fetch, finish, locks, query, queue, remove, schedulers
 from echomq.job import Job
 from echomq.keys import Keys
-from echomq.options import Deduplication, Keep, Parent, RateLimit, job_options
+from echomq.options import Deduplication, JobOptions, Keep, Parent, RateLimit, job_options
 from echomq.repeat import Repeat
 from echomq.scripts import get_script, script_names
 from echomq.states import JobState
@@ -212,7 +212,7 @@ NEVER_CALLED = {"getState", "isJobInList"}  # for servers before 6.0.6, which ar
 def test_every_script_has_a_builder() -> None:
     """Each wire script is called by a builder, with as many keys as the script takes."""
     calls = [build() for table in (EXACT, FINISHED, SCHEDULED, OTHER_KEYS) for build in table.values()]
-    job = Job(keys=Q, id="repeat:s:1", name="n", scheduler_id="s", given_options=job_options(repeat={"every": 1}))
+    job = Job(keys=Q, id="repeat:s:1", name="n", scheduler_id="s", given_options=JobOptions(repeat=Repeat(every=1)))
     calls.append(schedulers.update_job_scheduler(job, T))
     by_script = {call.script: call for call in calls if call is not None}
 

@@ -26,16 +26,16 @@ class JobKeywords(TypedDict, total=False):
     delay: Duration | None
     priority: int | None
     attempts: int | None
-    backoff: Backoff | int | None
+    backoff: Backoff | Duration | Mapping[str, Any] | None
     lifo: bool | None
     timestamp: Moment | None
-    remove_on_complete: Keep | bool | int | None
-    remove_on_fail: Keep | bool | int | None
+    remove_on_complete: Keep | bool | int | Mapping[str, int] | None
+    remove_on_fail: Keep | bool | int | Mapping[str, int] | None
     keep_logs: int | None
     stack_trace_limit: int | None
     size_limit: int | None
-    deduplication: Deduplication | str | None
-    parent: Parent | None
+    deduplication: Deduplication | str | Mapping[str, Any] | None
+    parent: Parent | Mapping[str, str] | None
     fail_parent_on_failure: bool | None
     continue_parent_on_failure: bool | None
     ignore_dependency_on_failure: bool | None

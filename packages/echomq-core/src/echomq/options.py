@@ -280,6 +280,10 @@ def job_options(**given: Any) -> JobOptions:
         InvalidOption: A value is outside what its field allows.
     """
     check_names(JobOptions, given)
+    if given.get("repeat") is not None:
+        raise InvalidOption(
+            "repeat", "only a job scheduler sets it, in the jobs it makes; it would repeat nothing here"
+        )
     options = JobOptions(**given)
     for name in options.extra:
         if name in codec.JOB_OPTION_FIELDS:
