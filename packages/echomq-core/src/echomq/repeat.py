@@ -7,6 +7,7 @@ the same.
 Source: protocol spec 02 section 4.4; 05 section 6.
 """
 
+import re
 from datetime import datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
@@ -24,13 +25,13 @@ _ALIASES = {
     "@monthly": "0 0 1 * *",
     "@weekly": "0 0 * * 0",
     "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
     "@minutely": "* * * * *",
     "@secondly": "* * * * * *",
     "@weekdays": "0 0 * * 1-5",
     "@weekends": "0 0 * * 0,6",
 }
+_ONE_VALUE = re.compile(r"\b(\d+)-\1/\d+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -156,25 +157,65 @@ def _next_slot(repeat: Repeat, pattern: str, now_ms: int, previous_ms: int, loca
 def next_cron_ms(pattern: str, after_ms: int, zone: tzinfo) -> int | None:
     """Return the first match of a cron pattern strictly after a moment; None if there is none.
 
+    Where the clock goes forward, a time that is left out counts as much later
+    as the clock jumps: 02:30 is then 03:30. Where it goes back, a time counts
+    the first time only, unless the pattern says every hour.
+
     Raises:
         InvalidOption: The pattern cannot be read.
+
+    Source: protocol spec 05 section 6.2; other clients do the same at these times.
     """
     after = (_EPOCH + timedelta(milliseconds=after_ms)).astimezone(zone)
-    try:
-        found = next(_cron(pattern, after))
-    except StopIteration:
+    found = [match for match in (_next_on_clock(pattern, after), _next_left_out(pattern, after)) if match is not None]
+    return (min(found) - _EPOCH) // _MILLISECOND if found else None
+
+
+def _next_on_clock(pattern: str, after: datetime) -> datetime | None:
+    matches = _cron(pattern, after)
+    counts_twice = _spelled(pattern).split()[2] == "*" or after.fold
+    for match in matches:
+        if counts_twice or not match.fold:
+            return match.astimezone(timezone.utc)
+    return None
+
+
+def _next_left_out(pattern: str, after: datetime) -> datetime | None:
+    """Return the next match if it is a time that the clock leaves out."""
+    on_wall = next(_cron(pattern, after.replace(tzinfo=None)), None)
+    if on_wall is None:
         return None
-    return (found - _EPOCH) // _MILLISECOND
+    match = on_wall.replace(tzinfo=after.tzinfo, fold=0).astimezone(timezone.utc)
+    is_left_out = match.astimezone(after.tzinfo).replace(tzinfo=None) != on_wall
+    return match if is_left_out and match > after else None
 
 
 def _cron(pattern: str, after: datetime) -> CronSim:
-    spelled = _ALIASES.get(pattern.strip().lower(), pattern) if isinstance(pattern, str) else ""
     try:
-        return CronSim(spelled.replace("?", "*"), after)
+        return CronSim(_spelled(pattern), after)
     except (CronSimError, ValueError) as error:
         raise InvalidOption(
             "pattern", f"{pattern!r} is not cron: {error}; expected 5 fields, or 6 with seconds first"
         ) from None
+
+
+def _spelled(pattern: object) -> str:
+    """Return a pattern so that our library reads it as the field's other clients do.
+
+    Where both day fields are restricted, a day matches that fits either; only a
+    bare star does not restrict. Our library calls any field with a star open.
+    It also takes ``3-3/2`` for ``3/2``.
+    """
+    if not isinstance(pattern, str):
+        return ""
+    plain = _ALIASES.get(pattern.strip().lower(), pattern).replace("?", "*")
+    fields = [_ONE_VALUE.sub(r"\1", field) for field in plain.split()]
+    if len(fields) == 5:
+        fields.insert(0, "0")  # with five, our library bends the rules where clocks change
+    if len(fields) == 6:
+        fields[-3] = fields[-3].replace("*/", "1-31/")
+        fields[-1] = fields[-1].replace("*/", "0-7/")
+    return " ".join(fields)
 
 
 def _zone(name: str) -> ZoneInfo:
