@@ -20,7 +20,7 @@ from .context import Context, Host, ThreadContext, bind_context
 
 __all__ = ["Processing", "Processor"]
 
-Processor: TypeAlias = Callable[..., Any]
+Processor: TypeAlias = Callable[[Job], Any] | Callable[[Job, Any], Any]
 """``processor(job)`` or ``processor(job, ctx)``; ``async def`` or plain."""
 
 _MANY_THREADS = 1 << 16
@@ -33,7 +33,7 @@ def _is_coroutine_function(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def _takes_context(function: Processor) -> bool:
+def _takes_context(function: Callable[..., Any]) -> bool:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some builtins have none
@@ -53,7 +53,7 @@ class Processing:
         takes_context: It wants ``ctx``.
     """
 
-    function: Processor
+    function: Callable[..., Any]
     in_thread: bool = attrs.field(init=False)
     takes_context: bool = attrs.field(init=False)
     _threads: ThreadPoolExecutor | None = attrs.field(init=False, default=None)
