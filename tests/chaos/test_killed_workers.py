@@ -46,7 +46,7 @@ async def test_killed_worker_loses_no_job(desk: Desk, start_worker: StartWorker)
 
 
 async def test_second_crash_fails_the_job(desk: Desk, start_worker: StartWorker) -> None:
-    """A job whose worker dies runs again, and after a second death it fails with a reason that names the limit (pain 7)."""
+    """A job whose worker dies runs again, and after a second death fails with a reason that names the limit."""
     job_id = await desk.add(1)
     for count in (1, 2):
         victim = await start_worker(desk, sleep_ms=60_000, **QUICK)

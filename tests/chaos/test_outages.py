@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import threading
 import time
 from collections import Counter
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from echomq import Job
 from echomq.aio.context import Context
-from support.desk import Desk, at_desk, gathered, happens
+from support.desk import Desk, at_desk, gathered, happens, until
 from support.proxy import proxy_to
 from support.servers import Server
 
@@ -64,10 +65,8 @@ async def test_links_killed_all_the_time(server: Server, desk: Desk) -> None:
     def kill_for_ever() -> None:
         with contextlib.closing(server.client()) as client:
             while not over.is_set():
-                client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+                client.client_kill_filter(_type="normal", skipme=True)
                 time.sleep(0.1)
-
-    import threading
 
     over = threading.Event()
     ids = await desk.add_many(200)
@@ -92,12 +91,11 @@ async def test_links_killed_all_the_time(server: Server, desk: Desk) -> None:
 
 async def test_idle_worker_wakes_after_a_restart(durable: Server, prefix: str) -> None:
     """An idle worker outlives a restart of its server, and a job added afterwards runs when it is due (pain 11)."""
-    async with at_desk(durable.url, prefix) as desk:
-        async with desk.working(nothing, drain_delay=1_000) as worker:
-            await asyncio.to_thread(durable.restart)
-            completed = gathered(worker, "completed", 1)
-            await desk.add(delay=1_000)
-            await happens(completed, 1 + 1 + 1)
+    async with at_desk(durable.url, prefix) as desk, desk.working(nothing, drain_delay=1_000) as worker:
+        await asyncio.to_thread(durable.restart)
+        completed = gathered(worker, "completed", 1)
+        await desk.add(delay=1_000)
+        await happens(completed, 1 + 1 + 1)
 
 
 async def test_long_outage_is_logged_once(server: Server, desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
@@ -108,11 +106,15 @@ async def test_long_outage_is_logged_once(server: Server, desk: Desk, caplog: py
     async def work(_: Job) -> None:
         await gate.wait()
 
+    async def waits() -> bool:
+        return b"blocked_clients:1" in await desk.do("INFO", "clients")
+
     with proxy_to(server.host, server.port) as proxy:
         through = Desk(proxy.url, desk.keys, desk.connection)
         await desk.add_many(10)
         async with through.working(work, concurrency=20, lock_duration=30_000) as worker:
             await desk.until_counts(active=10)
+            await until(waits)
             errors = gathered(worker, "error", 1)
             seen: list[Any] = []
             worker.on("error", seen.append)

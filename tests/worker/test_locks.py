@@ -243,27 +243,30 @@ async def test_short_outage_costs_no_job(server: Server, desk: Desk) -> None:
 async def test_lost_reply_of_a_finish(server: Server, desk: Desk) -> None:
     """A lost reply of a finish makes no job run again, and the job it brought runs at once (pain 14)."""
     runs: list[Any] = []
-    gate = asyncio.Event()
+    inside, gate = asyncio.Event(), asyncio.Event()
 
     async def work(job: Job) -> None:
         runs.append(job.data)
+        inside.set()
         if job.data == "first":
             await gate.wait()
 
     with proxy_to(server.host, server.port) as proxy:
         through = Desk(proxy.url, desk.keys, desk.connection)
+        await desk.add("before: teaches the server the scripts")
+        await desk.worker(nothing).run(until="drained")
         first = await desk.add("first")
         async with through.working(work, skip_stalled_check=True) as worker:
             failed = gathered(worker, "failed", 1)
             lost = gathered(worker, "lock_lost", 1)
-            await desk.until_counts(active=1)
+            await happens(inside.wait())
             second = await desk.add("second")
             proxy.hold("down")
             gate.set()
-            await desk.until_counts(active=1, completed=1)
+            await desk.until_counts(active=1, completed=2)
             proxy.cut()
             proxy.release("down")
-            await desk.until_counts(completed=2)
+            await desk.until_counts(completed=3)
             assert not failed.done()
             assert not lost.done()
 
@@ -281,6 +284,7 @@ async def test_lost_reply_of_a_take(server: Server, desk: Desk) -> None:
 
     with proxy_to(server.host, server.port) as proxy:
         through = Desk(proxy.url, desk.keys, desk.connection)
+        await desk.worker(nothing).run(until="drained")
         async with through.working(work, skip_stalled_check=True) as worker:
             await worker.pause()
             job_id = await desk.add("only")

@@ -89,9 +89,11 @@ class WorkerState:
     let_go_at: int = 0
 
     def but(self, **changes: Any) -> "WorkerState":
-        """Return this state with some fields changed; a fifth of the cost of ``attrs.evolve``, on a hot path."""
+        """Return this state with some fields changed; a quarter of the cost of ``attrs.evolve``, on a hot path."""
         state = object.__new__(WorkerState)
-        state.__dict__.update(self.__dict__, **changes)
+        fields = state.__dict__
+        fields.update(self.__dict__)
+        fields.update(changes)
         return state
 
     @property

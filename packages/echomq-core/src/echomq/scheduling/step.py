@@ -80,11 +80,22 @@ def _started(state: WorkerState, _: Started, now_ms: int) -> Step:
 
 def _fetched(state: WorkerState, happened: Fetched, now_ms: int) -> Step:
     told: tuple[Action, ...] = () if state.ready else (Announce("ready"),)
-    state = state.but(fetching=False, ready=True, failures=0, retry_at=0, let_go_at=0)
-    if happened.taken.job is not None:
-        state = state.but(running=state.running + 1, empty=False, drained=False, next_delayed_at=0)
-        return _then(state, now_ms, (*told, _use(state, happened.taken.job, happened.take)))
-    return _found_nothing(state, happened.taken, happened.wall_ms, now_ms, told)
+    taken = happened.taken
+    if taken.job is None:
+        state = state.but(fetching=False, ready=True, failures=0, retry_at=0, let_go_at=0)
+        return _found_nothing(state, taken, happened.wall_ms, now_ms, told)
+    state = state.but(
+        fetching=False,
+        running=state.running + 1,
+        empty=False,
+        drained=False,
+        next_delayed_at=0,
+        ready=True,
+        failures=0,
+        retry_at=0,
+        let_go_at=0,
+    )
+    return _then(state, now_ms, (*told, _use(state, taken.job, happened.take)))
 
 
 def _reported(state: WorkerState, happened: Reported, now_ms: int) -> Step:
