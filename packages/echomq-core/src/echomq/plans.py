@@ -18,6 +18,7 @@ from .call import Batch, Command, ScriptCall
 from .calls import add as add_calls
 from .calls import queue as queue_calls
 from .calls import remove as remove_calls
+from .checks import whole
 from .errors import BulkAddFailed, EchoMQError, InvalidOption
 from .job import Job
 from .keys import Keys
@@ -157,9 +158,11 @@ def obliterate(keys: Keys, *, force: bool, count: int) -> Plan[None]:
 
     Raises:
         QueueHasActiveJobs: Jobs are being processed, and ``force`` is not set.
+        InvalidOption: ``count`` is not at least 1.
 
     Source: protocol spec 04 section 2.4.
     """
+    whole("count", count, 1)  # steps of none would never end
     yield queue_calls.pause(keys)
     while (yield queue_calls.obliterate(keys, count, force)):
         pass
@@ -177,8 +180,12 @@ def clean(keys: Keys, state: JobState, *, before_ms: int, limit: int) -> Plan[li
     Returns:
         Ids of the removed jobs.
 
+    Raises:
+        InvalidOption: ``limit`` is no count.
+
     Source: protocol spec 04 section 2.3.
     """
+    whole("limit", limit)
     removed: list[str] = []
     while True:
         step = min(_CLEAN_STEP, limit - len(removed)) if limit else _CLEAN_STEP
@@ -191,8 +198,12 @@ def clean(keys: Keys, state: JobState, *, before_ms: int, limit: int) -> Plan[li
 def move_all_to_wait(keys: Keys, state: JobState, *, count: int, until_ms: int | None) -> Plan[None]:
     """Retry all failed or completed jobs, or promote all delayed ones, in steps of ``count``.
 
+    Raises:
+        InvalidOption: ``count`` is not at least 1, or the state is another one.
+
     Source: protocol spec 04 section 2.10.
     """
+    whole("count", count, 1)
     while (yield queue_calls.move_jobs_to_wait(keys, state, count, until_ms)):
         pass
 

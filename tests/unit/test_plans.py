@@ -1,0 +1,225 @@
+"""Operations of several calls: what they ask for, one request after the other, and what they make of the answers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from echomq import plans
+from echomq.call import Batch
+from echomq.errors import (
+    BulkAddFailed,
+    ConnectionLost,
+    EchoMQError,
+    InvalidOption,
+    NotEncodable,
+    ParentNotFound,
+    UnknownOption,
+)
+from echomq.keys import Keys
+from echomq.options import RateLimit
+from echomq.plans import Plan
+from echomq.states import JobState
+
+KEYS = Keys("mail")
+NOW = 1_700_000_000_000
+
+
+def played(plan: Plan[Any], answer: Callable[[Any], Any]) -> tuple[list[Any], Any]:
+    """Run a plan; what ``answer`` returns for a request is sent into it, what it raises is thrown.
+
+    Returns:
+        The requests, and the plan's result.
+    """
+    requests: list[Any] = []
+    move: Callable[[Any], Any] = plan.send
+    value: Any = None
+    while True:
+        try:
+            requests.append(move(value))
+        except StopIteration as end:
+            return requests, end.value
+        try:
+            move, value = plan.send, answer(requests[-1])
+        except EchoMQError as error:
+            move, value = plan.throw, error
+
+
+def answers(*replies: Any) -> Callable[[Any], Any]:
+    """Answer the requests with these replies, in order; exceptions are raised."""
+    left = iter(replies)
+
+    def answer(_: Any) -> Any:
+        reply = next(left)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    return answer
+
+
+def numbered(request: Batch) -> list[str]:
+    """Answer a batch as a server that numbers the jobs."""
+    return [str(number) for number, _ in enumerate(request.requests, 1)]
+
+
+def test_draft() -> None:
+    """A draft has what the call says, else what the queue says, and no id."""
+    job = plans.draft(KEYS, "send", {"a": 1}, {"attempts": 2}, {"attempts": 5, "lifo": True}, NOW)
+
+    assert (job.id, job.name, job.data, job.timestamp_ms) == ("", "send", {"a": 1}, NOW)
+    assert (job.options.attempts, job.options.lifo) == (2, True)
+
+
+def test_none_in_a_call_leaves_the_default_aside() -> None:
+    """None in a call means that the option is not given, whatever the queue says."""
+    job = plans.draft(KEYS, "send", None, {"attempts": None}, {"attempts": 5}, NOW)
+
+    assert job.options.attempts == 0
+
+
+def test_drafts_stop_at_the_first_bad_item() -> None:
+    """One bad item keeps all jobs from being made."""
+    with pytest.raises(NotEncodable, match="data of job 'two'"):
+        plans.drafts(KEYS, [("one", 1), ("two", object())], {}, NOW)
+    with pytest.raises(InvalidOption, match=r"jobs\[1\]: expected \(name, data\)"):
+        plans.drafts(KEYS, [("one", 1), ["two", 2]], {}, NOW)  # type: ignore[list-item]  # what the test is about
+    with pytest.raises(InvalidOption, match=r"jobs\[0\]: options are a mapping"):
+        plans.drafts(KEYS, [("one", 1, 5)], {}, NOW)  # type: ignore[list-item]  # what the test is about
+
+
+def test_atomic_bulk_is_one_transaction() -> None:
+    """However many jobs, an atomic bulk is one batch that the server runs as a whole."""
+    jobs = plans.drafts(KEYS, [("send", None)] * 2_500, {}, NOW)
+
+    (batch,), added = played(plans.add_bulk(jobs, atomic=True), numbered)
+
+    assert (len(batch.requests), batch.atomic) == (2_500, True)
+    assert [job.id for job in added] == [str(number) for number in range(1, 2_501)]
+
+
+def test_other_bulk_goes_in_pieces() -> None:
+    """A bulk that is not atomic leaves in pipelines of 1,000, and keeps its order."""
+    jobs = plans.drafts(KEYS, [("send", number) for number in range(2_500)], {}, NOW)
+
+    batches, added = played(plans.add_bulk(jobs, atomic=False), numbered)
+
+    assert [(len(batch.requests), batch.atomic) for batch in batches] == [(1_000, False), (1_000, False), (500, False)]
+    assert [job.data for job in added] == list(range(2_500))
+
+
+def test_empty_bulk_sends_nothing() -> None:
+    """No jobs, no request."""
+    assert played(plans.add_bulk([], atomic=True), numbered) == ([], [])
+
+
+def test_declined_items_of_a_bulk() -> None:
+    """Where the server declined a job, the error holds every outcome: jobs with their ids, and errors."""
+    jobs = plans.drafts(KEYS, [("one", 1), ("two", 2)], {}, NOW)
+    declined = ParentNotFound("addStandardJob", None)
+
+    with pytest.raises(BulkAddFailed, match="1 of 2 jobs were not added; the first because: the parent") as caught:
+        played(plans.add_bulk(jobs, atomic=True), answers([declined, "7"]))
+
+    first, second = caught.value.outcomes
+    assert first is declined
+    assert (second.id, second.name) == ("7", "two")
+
+
+def test_lost_link_in_a_bulk() -> None:
+    """What breaks a batch reaches the caller as it is."""
+    jobs = plans.drafts(KEYS, [("one", 1)], {}, NOW)
+
+    with pytest.raises(ConnectionLost, match="gone"):
+        played(plans.add_bulk(jobs, atomic=True), answers(ConnectionLost("gone", may_have_run=True)))
+
+
+def test_resume_goes_on_until_nothing_is_left() -> None:
+    """Resuming repeats while jobs of an old client are left, and only the first call tells listeners."""
+    requests, result = played(plans.resume(KEYS), answers(13_005, 6_005, 0))
+
+    assert result is None
+    assert [(request.script, request.args) for request in requests] == [
+        ("pause", ("resumed", "1")),
+        ("pause", ("resumed", "0")),
+        ("pause", ("resumed", "0")),
+    ]
+
+
+def test_obliterate_pauses_first_and_goes_on_to_the_end() -> None:
+    """A queue is paused before it is deleted, and deleted step by step."""
+    requests, _ = played(plans.obliterate(KEYS, force=False, count=10), answers(None, True, True, False))
+
+    assert [request.script for request in requests] == ["pause", "obliterate", "obliterate", "obliterate"]
+
+
+@pytest.mark.parametrize("count", [0, -1, True, "10"])
+def test_obliterate_needs_steps(count: Any) -> None:
+    """Steps of no jobs would never end, so they are refused before anything is sent."""
+    with pytest.raises(InvalidOption, match="count"):
+        played(plans.obliterate(KEYS, force=False, count=count), answers())
+    with pytest.raises(InvalidOption, match="count"):
+        played(plans.move_all_to_wait(KEYS, JobState.FAILED, count=count, until_ms=None), answers())
+
+
+def test_clean_ends_with_a_short_step() -> None:
+    """Cleaning goes on while steps come back full, and returns all ids."""
+    full = [str(number) for number in range(10_000)]
+
+    requests, removed = played(plans.clean(KEYS, JobState.COMPLETED, before_ms=NOW, limit=0), answers(full, ["last"]))
+
+    assert len(requests) == 2
+    assert removed == [*full, "last"]
+
+
+def test_clean_keeps_to_the_limit() -> None:
+    """Cleaning with a limit asks for no more than is left of it, and then stops."""
+    full = [str(number) for number in range(10_000)]
+    rest = full[:5]
+
+    requests, removed = played(plans.clean(KEYS, JobState.FAILED, before_ms=NOW, limit=10_005), answers(full, rest))
+
+    assert len(removed) == 10_005
+    assert [request.args[2] for request in requests] == [10_000, 5]
+
+
+@pytest.mark.parametrize("limit", [-1, True, 1.5])
+def test_clean_needs_a_sensible_limit(limit: Any) -> None:
+    """A limit that is no count is refused before anything is sent."""
+    with pytest.raises(InvalidOption, match="limit"):
+        played(plans.clean(KEYS, JobState.FAILED, before_ms=NOW, limit=limit), answers())
+
+
+def test_move_all_repeats_while_there_is_more() -> None:
+    """Retrying all jobs goes on step by step."""
+    requests, _ = played(
+        plans.move_all_to_wait(KEYS, JobState.FAILED, count=5, until_ms=NOW), answers(True, True, False)
+    )
+
+    assert [request.args for request in requests] == [(5, NOW, "failed")] * 3
+
+
+def test_settings_record() -> None:
+    """The settings record tells library, version and the length of the event log."""
+    request = plans.announce(KEYS, 50)
+
+    assert request.parts[:4] == ("HSET", "bull:mail:meta", "opts.maxLenEvents", 50)
+    assert str(request.parts[5]).startswith("echomq:")
+
+
+def test_limits_over_all_workers() -> None:
+    """Limits are set and lifted in the settings all workers read."""
+    assert plans.global_concurrency(KEYS, 5).parts == ("HSET", KEYS.meta, "concurrency", 5)
+    assert plans.global_concurrency(KEYS, None).parts == ("HDEL", KEYS.meta, "concurrency")
+    assert plans.global_rate_limit(KEYS, RateLimit(5, 1_000)).parts == ("HSET", KEYS.meta, "max", 5, "duration", 1_000)
+    assert plans.global_rate_limit(KEYS, None).parts == ("HDEL", KEYS.meta, "max", "duration")
+
+
+def test_defaults_are_checked_early() -> None:
+    """Options of a queue are checked when it is made, and hold no id."""
+    assert plans.checked_defaults(None) == {}
+    assert plans.checked_defaults({"attempts": 3}) == {"attempts": 3}
+    with pytest.raises(UnknownOption, match="attempts"):
+        plans.checked_defaults({"attemps": 3})
+    with pytest.raises(InvalidOption, match="job_id"):
+        plans.checked_defaults({"job_id": "mine"})
