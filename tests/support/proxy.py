@@ -60,12 +60,16 @@ class Proxy:
     passed: dict[str, int] = attrs.field(factory=lambda: {"up": 0, "down": 0})
     accepted: int = 0
     _loop: asyncio.AbstractEventLoop = attrs.field(factory=asyncio.new_event_loop)
-    _listener: asyncio.Server | None = None
+    _listener: socket.socket | None = None
     _pairs: list[_Pair] = attrs.field(factory=list)
+    _serving: "set[asyncio.Task[None]]" = attrs.field(factory=set)
     _pumps: "set[asyncio.Task[None]]" = attrs.field(factory=set)
     _cut_at: dict[str, int] = attrs.field(factory=dict)
     _reset: bool = False
     _flowing: dict[str, asyncio.Event] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._flowing = {"up": _set_event(), "down": _set_event()}
 
     @property
     def url(self) -> str:
@@ -104,16 +108,30 @@ class Proxy:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_STEP_S)
 
     async def _listen(self) -> None:
-        self._flowing = getattr(self, "_flowing", None) or {"up": _set_event(), "down": _set_event()}
         # A port of the system's choice could be given to a client while we refuse, which then reaches itself.
         while self._listener is None:
             port = self.port or free_port()
             with contextlib.suppress(OSError) if not self.port else contextlib.nullcontext():
-                self._listener = await asyncio.start_server(self._serve, self.host, port)
+                self._listener = socket.create_server((self.host, port))
                 self.port = port
+        self._listener.setblocking(False)
+        self._loop.add_reader(self._listener, self._take, self._listener)
+
+    def _take(self, listener: socket.socket) -> None:
+        """Accept by hand: a server of asyncio's loses the connections it takes while it is being closed."""
+        with contextlib.suppress(BlockingIOError):
+            sock, _ = listener.accept()
+            self.accepted += 1
+            self._spawn(self._serving, self._serve(sock))
+
+    def _spawn(self, tasks: "set[asyncio.Task[None]]", work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
     async def _stop_listening(self) -> None:
         if self._listener is not None:
+            self._loop.remove_reader(self._listener)
             self._listener.close()
             self._listener = None
 
@@ -131,19 +149,21 @@ class Proxy:
         event = self._flowing[direction]
         event.set() if flowing else event.clear()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.accepted += 1
+    async def _serve(self, sock: socket.socket) -> None:
+        try:
+            client = await asyncio.open_connection(sock=sock)
+        except OSError:
+            sock.close()
+            return
         try:
             server = await asyncio.open_connection(self.to_host, self.to_port)
-        except (OSError, asyncio.CancelledError):
-            writer.transport.abort()
+        except OSError:
+            client[1].transport.abort()
             return
-        pair = _Pair((reader, writer), server)
+        pair = _Pair(client, server)
         self._pairs.append(pair)
-        for direction, source, sink in (("up", reader, server[1]), ("down", server[0], writer)):
-            task = self._loop.create_task(self._pump(direction, source, sink, pair))
-            self._pumps.add(task)
-            task.add_done_callback(self._pumps.discard)
+        self._spawn(self._pumps, self._pump("up", client[0], server[1], pair))
+        self._spawn(self._pumps, self._pump("down", server[0], client[1], pair))
 
     async def _pump(
         self, direction: str, source: asyncio.StreamReader, sink: asyncio.StreamWriter, pair: _Pair
@@ -172,14 +192,13 @@ class Proxy:
 
     async def _close(self) -> None:
         await self._stop_listening()
+        # Whoever was accepted a moment ago gets as far as to have a pair.
+        await asyncio.gather(*self._serving, return_exceptions=True)
         await self._cut(reset=False)
-        # Also those that were accepted a moment ago and have no pump yet.
-        await asyncio.sleep(0.01)
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self._cut(reset=False)
+        pumps = list(self._pumps)
+        for pump in pumps:
+            pump.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)
         await asyncio.sleep(0)
 
 
