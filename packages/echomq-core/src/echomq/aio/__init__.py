@@ -1,7 +1,8 @@
 """The shell for asyncio."""
 
+from .adding import add, add_bulk
 from .connecting import connect
-from .queue import Queue, add, add_bulk
+from .queue import Queue
 from .worker import Worker
 
 __all__ = ["Queue", "Worker", "add", "add_bulk", "connect"]

@@ -20,6 +20,7 @@ import attrs
 
 from echomq.calls.fetch import Take, move_to_active, wait_marker
 from echomq.calls.locks import move_stalled_jobs_to_wait
+from echomq.clock import mono_ms, wall_ms
 from echomq.driver import AsyncConnection
 from echomq.errors import ConnectionClosed, EchoMQError, ReplyTimeout
 from echomq.keys import Keys
@@ -126,7 +127,7 @@ class Shift:
     def happened(self, event: messages.Happened) -> None:
         """Tell ``step`` what happened and do what it says."""
         before = self.state
-        self.state, actions = step(before, event, _now_ms())
+        self.state, actions = step(before, event, mono_ms())
         if self.state is not before:
             self._set_alarm()
         for action in actions:
@@ -198,12 +199,12 @@ class Shift:
 
     async def _take_one(self, take: Take) -> None:
         try:
-            taken = await self.connection.send(move_to_active(self.keys, take, _wall_ms()))
+            taken = await self.connection.send(move_to_active(self.keys, take, wall_ms()))
         except EchoMQError as error:
             self.happened(messages.Failed(error, getattr(error, "may_have_run", False), _dice()))
         else:
             self._in_outage = False
-            self.happened(messages.Fetched(take, taken, _wall_ms()))
+            self.happened(messages.Fetched(take, taken, wall_ms()))
 
     def _adopt(self, _: messages.Adopt) -> None:
         self._take = self._start(self._search())
@@ -233,7 +234,7 @@ class Shift:
         except EchoMQError as error:
             ended = messages.WaitFailed(error, _dice())
         else:
-            ended = messages.Marked(score, _wall_ms())
+            ended = messages.Marked(score, wall_ms())
         if self._wait is asyncio.current_task():
             self._wait = None
             self.happened(ended)
@@ -248,7 +249,7 @@ class Shift:
 
     async def _look_for_stalled(self) -> None:
         options = self.options
-        call = move_stalled_jobs_to_wait(self.keys, options.max_stalled_count, options.stalled_interval, _wall_ms())
+        call = move_stalled_jobs_to_wait(self.keys, options.max_stalled_count, options.stalled_interval, wall_ms())
         try:
             for job_id in await self.connection.send(call):
                 self.listeners.call("stalled", job_id)
@@ -267,7 +268,7 @@ class Shift:
                 return  # it rings too early, which does no harm and costs less than moving it
             self._alarm.cancel()
         self._alarm_at = at
-        self._alarm = self._loop.call_later(max(0, at - _now_ms()) / 1000, self._ring)
+        self._alarm = self._loop.call_later(max(0, at - mono_ms()) / 1000, self._ring)
 
     def _ring(self) -> None:
         self._alarm = None
@@ -276,7 +277,7 @@ class Shift:
             self._set_alarm()
 
     def _left_ms(self) -> int | None:
-        return max(0, self.state.cut_at - _now_ms()) if self.state.cut_at else None
+        return max(0, self.state.cut_at - mono_ms()) if self.state.cut_at else None
 
     # -- the thread that renews locks -----------------------------------------------------------
 
@@ -322,11 +323,3 @@ class Shift:
 
 def _dice() -> float:
     return random.random()  # noqa: S311  # spreads load, keeps no secret
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000

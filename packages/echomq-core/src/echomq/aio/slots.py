@@ -20,6 +20,7 @@ import attrs
 from echomq.call import Command, ScriptCall
 from echomq.calls.fetch import Take, move_job_from_active_to_wait
 from echomq.calls.schedulers import has_job_scheduler, is_legacy_id, update_job_scheduler
+from echomq.clock import wall_ms
 from echomq.driver import AsyncConnection
 from echomq.errors import ConnectionLost, EchoMQError, ProtocolError, ScriptError
 from echomq.job import Job
@@ -176,7 +177,7 @@ class Slots:
                 insistently(has_job_scheduler(job.keys, job.scheduler_id or ""))
             ):
                 raise ProtocolError(f"job {job.id} repeats in a way that ended with version 5; no other job follows it")
-            call = update_job_scheduler(job, _wall_ms(), _local_zone())
+            call = update_job_scheduler(job, wall_ms(), _local_zone())
             if call is not None:
                 await self._insist(insistently(call))
         except (ScriptError, ProtocolError) as error:
@@ -203,7 +204,7 @@ class Slots:
     async def _settle(self, held: Held, outcome: Outcome) -> Settled:
         if held.lost or held.given_up:
             return Settled()
-        plan = settle(held.job, outcome, held.take, self.options, fetch=self.takes_more(), now_ms=_wall_ms())
+        plan = settle(held.job, outcome, held.take, self.options, fetch=self.takes_more(), now_ms=wall_ms())
         return await self._insist(plan, held)
 
     def _announce(self, held: Held, outcome: Outcome, settled: Settled) -> None:
@@ -221,7 +222,7 @@ class Slots:
     def _release(self, held: Held, settled: Settled) -> None:
         if held in self.held:
             del self.held[held]
-            self.released(Reported(held.take, settled.taken, _wall_ms(), settled.limited_ms, settled.stray))
+            self.released(Reported(held.take, settled.taken, wall_ms(), settled.limited_ms, settled.stray))
 
     # -- what goes wrong ------------------------------------------------------------------------
 
@@ -329,10 +330,6 @@ def _spawner() -> "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]":
 
 def _dice() -> float:
     return random.random()  # noqa: S311  # spreads load, keeps no secret
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _local_zone() -> tzinfo:

@@ -8,8 +8,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from echomq import codec
-from echomq.aio import queue as queues
+from echomq import aio, codec
 from echomq.errors import ProtocolError, UsageError
 from echomq.options import Backoff
 
@@ -53,7 +52,7 @@ def add(
         "remove_on_complete": keep_completed,
         "remove_on_fail": keep_failed,
     }
-    job = asyncio.run(queues.add(queue, name, _json(data), connection=lasting_url(url), prefix=prefix, **options))
+    job = asyncio.run(aio.add(queue, name, _json(data), connection=lasting_url(url), prefix=prefix, **options))
     _say(job.id, queue)
 
 

@@ -13,10 +13,11 @@ from typing import Any, Protocol
 
 import attrs
 
-from echomq.aio import queue as queues
+from echomq.aio import add_bulk
 from echomq.call import Batch
 from echomq.calls import query
 from echomq.calls.remove import remove_job
+from echomq.clock import wall_ms
 from echomq.driver import AsyncConnection
 from echomq.errors import EchoMQError
 from echomq.job import Job
@@ -133,7 +134,7 @@ class Demo:
     async def _add(self, new: list[tuple[NewJob, str]]) -> list[Job]:
         """Add jobs, each given with its subject."""
         jobs = [job for job, _ in new]
-        added = await queues.add_bulk(self.keys.queue, jobs, connection=self.connection, prefix=self.keys.prefix)
+        added = await add_bulk(self.keys.queue, jobs, connection=self.connection, prefix=self.keys.prefix)
         self.outstanding |= {job.id: subject for job, (_, subject) in zip(added, new, strict=True)}
         self.added_count += len(added)
         return added
@@ -158,7 +159,7 @@ class Demo:
             *(request for story in open_stories for request in _about(self.keys, story.job_id)),
         )
         self.counts = seen[0]
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = wall_ms()
         for story, job, state in zip(open_stories, seen[1::2], seen[2::2], strict=True):
             if job is not None:
                 story.go_on(job, state, now_ms)
@@ -168,7 +169,7 @@ class Demo:
         return len(finished) >= CHUNK
 
     async def _take(self, finished: list[Job]) -> None:
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = wall_ms()
         for job in finished:
             if self.outstanding.pop(job.id, None) is None:
                 raise DemoError(f"job {job.id} finished though it was not outstanding: it ran twice")

@@ -6,7 +6,6 @@ share one queue. Starts no thread and no event loop.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
@@ -16,12 +15,13 @@ from echomq.calls import add as add_calls
 from echomq.calls import change, fetch, query
 from echomq.calls import queue as queue_calls
 from echomq.calls import remove as remove_calls
+from echomq.clock import wall_ms
 from echomq.keys import DEFAULT_PREFIX, Keys
 from echomq.moments import duration_ms
 from echomq.states import JobState
 
 from .connecting import connect
-from .run import is_open, opened, perform
+from .run import is_open, perform
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,80 +38,9 @@ if TYPE_CHECKING:
     from echomq.options import RateLimit
     from echomq.plans import NewJob, Plan
 
-__all__ = ["Queue", "add", "add_bulk"]
+__all__ = ["Queue"]
 
 T = TypeVar("T")
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def add(
-    queue: str,
-    name: str,
-    data: object = None,
-    *,
-    connection: ConnectionSource,
-    prefix: str = DEFAULT_PREFIX,
-    **options: Unpack[JobKeywords],
-) -> Job:
-    """Add one job to a queue, without any object but a connection.
-
-    Args:
-        queue: Name of the queue.
-        name: Name of the job; workers route by it.
-        data: Any JSON value.
-        connection: An open connection or a ready client, which stay open; or a
-            URL or options, opened for this call and closed after it.
-        prefix: Name space of the queue.
-        **options: See :class:`~echomq.options.JobOptions`; times in milliseconds or ``timedelta``.
-
-    Returns:
-        The job with its id. If a job of that id, or an owner of that
-        deduplication id, exists already, nothing was added and the id is that job's.
-
-    Raises:
-        UsageError: An option or the data is not acceptable; nothing was sent.
-        ParentNotFound: The parent does not exist.
-        ParentConflict: The job exists and has another parent.
-        DriverError: The server was not reached within the deadline, or refused.
-
-    Source: protocol spec 02 section 2.
-    """
-    job = plans.draft(Keys(queue, prefix), name, data, options, {}, _now_ms())
-    with opened(connection) as link:
-        return attrs.evolve(job, id=link.send(add_calls.add_job(job)))
-
-
-def add_bulk(
-    queue: str,
-    jobs: Iterable[NewJob],
-    *,
-    connection: ConnectionSource,
-    prefix: str = DEFAULT_PREFIX,
-    atomic: bool = True,
-) -> list[Job]:
-    """Add many jobs to a queue in one round trip.
-
-    Args:
-        queue: Name of the queue.
-        jobs: Tuples ``(name, data)`` or ``(name, data, options)``, options by name.
-        connection: As in :func:`add`.
-        prefix: Name space of the queue.
-        atomic: True adds all in one transaction: all jobs or none.
-
-    Returns:
-        The jobs with their ids, in order.
-
-    Raises:
-        UsageError: One item is not acceptable; nothing was sent.
-        BulkAddFailed: The server declined some; tells which.
-        DriverError: As in :func:`add`.
-    """
-    new = plans.drafts(Keys(queue, prefix), jobs, {}, _now_ms())
-    with opened(connection) as link:
-        return perform(link, plans.add_bulk(new, atomic=atomic))
 
 
 class Queue:
@@ -179,12 +108,12 @@ class Queue:
 
     def add(self, name: str, data: object = None, **options: Unpack[JobKeywords]) -> Job:
         """Add one job; see :func:`echomq.add`."""
-        job = plans.draft(self.keys, name, data, options, self._defaults, _now_ms())
+        job = plans.draft(self.keys, name, data, options, self._defaults, wall_ms())
         return attrs.evolve(job, id=self._send(add_calls.add_job(job)))
 
     def add_bulk(self, jobs: Iterable[NewJob], *, atomic: bool = True) -> list[Job]:
         """Add many jobs in one round trip; see :func:`echomq.add_bulk`."""
-        new = plans.drafts(self.keys, jobs, self._defaults, _now_ms())
+        new = plans.drafts(self.keys, jobs, self._defaults, wall_ms())
         return self._perform(plans.add_bulk(new, atomic=atomic))
 
     # -- the queue ------------------------------------------------------------------------------
@@ -207,7 +136,7 @@ class Queue:
 
     def drain(self, *, delayed: bool = False) -> None:
         """Remove all jobs that wait, and the delayed ones if asked; schedulers keep their next job."""
-        self._send(queue_calls.drain(self.keys, delayed))
+        self._perform(plans.drain(self.keys, delayed=delayed))
 
     def clean(self, grace: Duration = 0, *, limit: int = 0, state: JobState | str = JobState.COMPLETED) -> list[str]:
         """Remove jobs of one state that are older than ``grace`` (ms or ``timedelta``).
@@ -220,7 +149,7 @@ class Queue:
         Returns:
             Ids of the removed jobs.
         """
-        before_ms = _now_ms() - duration_ms("grace", grace)
+        before_ms = wall_ms() - duration_ms("grace", grace)
         return self._perform(plans.clean(self.keys, JobState.of(state), before_ms=before_ms, limit=limit))
 
     def obliterate(self, *, force: bool = False, count: int = 1_000) -> None:
@@ -235,7 +164,7 @@ class Queue:
         self, *, state: JobState | str = JobState.FAILED, count: int = 1_000, until_ms: int | None = None
     ) -> None:
         """Run all failed (or completed) jobs again, those that ended before ``until_ms`` if given."""
-        until_ms = _now_ms() if until_ms is None else until_ms
+        until_ms = wall_ms() if until_ms is None else until_ms
         self._perform(plans.move_all_to_wait(self.keys, JobState.of(state), count=count, until_ms=until_ms))
 
     def promote_jobs(self, *, count: int = 1_000) -> None:
@@ -320,7 +249,7 @@ class Queue:
             JobLocked: It, or a child, is being processed.
             JobBelongsToScheduler: It is the current job of a scheduler.
         """
-        self._send(remove_calls.remove_job(self.keys, job_id, children))
+        self._perform(plans.remove(self.keys, job_id, with_children=children))
 
     def retry(
         self, job_id: str, state: JobState | str = JobState.FAILED, *, lifo: bool = False, reset_attempts: bool = False
@@ -358,7 +287,7 @@ class Queue:
         Raises:
             JobNotFound, JobNotInState: It is not delayed.
         """
-        self._send(change.change_delay(self.keys, job_id, duration_ms("delay", delay), _now_ms()))
+        self._send(change.change_delay(self.keys, job_id, duration_ms("delay", delay), wall_ms()))
 
     def change_priority(self, job_id: str, priority: int, *, lifo: bool = False) -> None:
         """Give a job another priority, 0 to 2,097,151.

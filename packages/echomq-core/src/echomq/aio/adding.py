@@ -1,0 +1,96 @@
+"""Add jobs with nothing but a connection, for asyncio.
+
+Source: protocol spec 02 section 2; 05 section 2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from echomq import plans
+from echomq.calls.add import add_job
+from echomq.clock import wall_ms
+from echomq.keys import DEFAULT_PREFIX, Keys
+
+from .run import opened, perform
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from typing_extensions import Unpack
+
+    from echomq.driver import ConnectionSource
+    from echomq.job import Job
+    from echomq.keywords import JobKeywords
+    from echomq.plans import NewJob
+
+__all__ = ["add", "add_bulk"]
+
+
+async def add(
+    queue: str,
+    name: str,
+    data: object = None,
+    *,
+    connection: ConnectionSource,
+    prefix: str = DEFAULT_PREFIX,
+    **options: Unpack[JobKeywords],
+) -> Job:
+    """Add one job to a queue, without any object but a connection.
+
+    Args:
+        queue: Name of the queue.
+        name: Name of the job; workers route by it.
+        data: Any JSON value.
+        connection: An open connection or a ready client, which stay open; or a
+            URL or options, opened for this call and closed after it.
+        prefix: Name space of the queue.
+        **options: See :class:`~echomq.options.JobOptions`; times in milliseconds or ``timedelta``.
+
+    Returns:
+        The job with its id. If a job of that id, or an owner of that
+        deduplication id, exists already, nothing was added and the id is that job's.
+
+    Raises:
+        UsageError: An option or the data is not acceptable; nothing was sent.
+        ParentNotFound: The parent does not exist.
+        ParentConflict: The job exists and has another parent.
+        DriverError: The server was not reached within the deadline, or refused.
+
+    Source: protocol spec 02 section 2.
+    """
+    job = plans.draft(Keys(queue, prefix), name, data, options, {}, wall_ms())
+    async with opened(connection) as link:
+        return attrs.evolve(job, id=await link.send(add_job(job)))
+
+
+async def add_bulk(
+    queue: str,
+    jobs: Iterable[NewJob],
+    *,
+    connection: ConnectionSource,
+    prefix: str = DEFAULT_PREFIX,
+    atomic: bool = True,
+) -> list[Job]:
+    """Add many jobs to a queue in one round trip.
+
+    Args:
+        queue: Name of the queue.
+        jobs: Tuples ``(name, data)`` or ``(name, data, options)``, options by name.
+        connection: As in :func:`add`.
+        prefix: Name space of the queue.
+        atomic: True adds all in one transaction: all jobs or none.
+
+    Returns:
+        The jobs with their ids, in order.
+
+    Raises:
+        UsageError: One item is not acceptable; nothing was sent.
+        BulkAddFailed: The server declined some; tells which.
+        DriverError: As in :func:`add`.
+    """
+    new = plans.drafts(Keys(queue, prefix), jobs, {}, wall_ms())
+    async with opened(connection) as link:
+        return await perform(link, plans.add_bulk(new, atomic=atomic))
