@@ -14,7 +14,7 @@ from support.server_files import CHECKOUT
 PATTERNS = ("*.md", "packages/*/README.md", "docs/**/*.md", "lua/*.md", "benchmarks/*.md")
 PAGES = sorted(page for pattern in PATTERNS for page in CHECKOUT.glob(pattern))
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
-FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```python(?: fragment)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @attrs.frozen(kw_only=True)
