@@ -14,7 +14,7 @@ from echomq.codec import JOB_OPTION_FIELDS, decode_json, encode_json, pack
 from echomq.errors import NotEncodable, ProtocolError
 from echomq.job import Job
 from echomq.keys import Keys
-from echomq.options import job_options
+from echomq.options import JobOptions, job_options
 from echomq.states import JobState
 from echomq.stored_options import options_from_wire, read_options
 
@@ -105,7 +105,7 @@ def test_options_round_trip(given_options: dict[str, Any]) -> None:
     """Options that are sent, stored and read again say the same."""
     if "repeat" in given_options:
         given_options.pop("job_id", None)
-    said = job_options(**given_options)
+    said = JobOptions(**given_options)
     wire = said.to_wire()
 
     assert options_from_wire(wire) == said

@@ -9,7 +9,7 @@ import msgspec
 
 from echomq.call import ScriptCall
 
-__all__ = ["recorded", "spoken"]
+__all__ = ["recorded", "recorded_scripts", "spoken"]
 
 _VECTORS = Path(__file__).parents[1] / "vectors" / "recorded"
 
@@ -43,6 +43,11 @@ def recorded(name: str) -> tuple[str, list[str], list[Any]]:
     vector = _load(name)
     arguments = [bytes.fromhex(one["hex"]) if isinstance(one, dict) else one for one in vector["argv"]]
     return vector["script"].partition("-")[0], vector["keys"], [_argument(one) for one in arguments]
+
+
+def recorded_scripts() -> set[str]:
+    """Return the names of all scripts that were recorded."""
+    return {json.loads(path.read_text())["script"].partition("-")[0] for path in _VECTORS.glob("*/*.json")}
 
 
 def spoken(call: ScriptCall[Any]) -> tuple[str, list[str], list[Any]]:
