@@ -10,6 +10,8 @@ Source: protocol spec 01 sections 1 and 2.
 from base64 import b64encode
 from urllib.parse import quote
 
+from typing import Any
+
 import attrs
 
 from .errors import InvalidOption
@@ -19,8 +21,27 @@ __all__ = ["DEFAULT_PREFIX", "FAMILY_NAMES", "Keys"]
 DEFAULT_PREFIX = "bull"
 
 FAMILY_NAMES = frozenset(
-    "wait active paused prioritized delayed waiting-children completed failed stalled stalled-check "
-    "limiter meta id pc marker events repeat priority delay".split()
+    [
+        "wait",
+        "active",
+        "paused",
+        "prioritized",
+        "delayed",
+        "waiting-children",
+        "completed",
+        "failed",
+        "stalled",
+        "stalled-check",
+        "limiter",
+        "meta",
+        "id",
+        "pc",
+        "marker",
+        "events",
+        "repeat",
+        "priority",
+        "delay",
+    ]
 )
 """Suffixes that name a key of the queue itself, and so cannot be job ids."""
 
@@ -28,14 +49,14 @@ FAMILY_NAMES = frozenset(
 _IN_CLIENT_NAMES = "".join(map(chr, range(0x21, 0x7F)))
 
 
-def _valid_queue(_: object, __: object, value: object) -> None:
+def _valid_queue(_: object, __: object, value: Any) -> None:
     if not isinstance(value, str) or not value:
         raise InvalidOption("queue", f"a queue name is text that is not empty, not {value!r}")
     if ":" in value:
         raise InvalidOption("queue", f"a queue name holds no colon, but {value!r} does; use the prefix for name spaces")
 
 
-def _valid_prefix(_: object, __: object, value: object) -> None:
+def _valid_prefix(_: object, __: object, value: Any) -> None:
     if not isinstance(value, str) or not value:
         raise InvalidOption("prefix", f"a prefix is text that is not empty, not {value!r}")
 
