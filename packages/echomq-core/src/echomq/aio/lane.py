@@ -348,7 +348,9 @@ def _cancelled_after(limit_ms: int, where: str) -> Iterator[None]:
     except asyncio.CancelledError:
         if not late:
             raise
-        getattr(task, "uncancel", int)()  # from Python 3.11 on a task counts its cancellations
+        uncancel = getattr(task, "uncancel", None)  # from Python 3.11 on a task counts its cancellations
+        if uncancel is not None:
+            uncancel()
         raise ConnectionLost(f"connecting to {where} took longer than {limit_ms} ms") from None
     finally:
         timer.cancel()
