@@ -8,9 +8,8 @@ Source: protocol spec 01 sections 1 and 2.
 """
 
 from base64 import b64encode
-from urllib.parse import quote
-
 from typing import Any
+from urllib.parse import quote
 
 import attrs
 
