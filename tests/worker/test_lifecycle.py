@@ -14,6 +14,8 @@ import echomq
 from echomq import ConnectionClosed, InvalidOption, Job, UnknownOption, UsageError, Worker
 from echomq.aio.context import Context, ThreadContext
 from support.desk import Desk, gathered, happens, until
+from support.proxy import proxy_to
+from support.servers import Server
 
 
 class Gate:
@@ -557,3 +559,54 @@ async def test_worker_can_run_again(desk: Desk) -> None:
         await desk.add()
         await worker.run(until="drained")
         assert await desk.counts() == {"completed": count}
+
+
+async def test_closed_worker_does_not_run(desk: Desk) -> None:
+    """A worker that was closed refuses to run, so that a late run cannot outlive its host."""
+    worker = desk.worker(nothing)
+    await worker.close()
+
+    with pytest.raises(UsageError, match="closed"):
+        await worker.run()
+
+
+def test_wrong_connection_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A URL that nobody serves, or none at all, is refused when the worker is made."""
+    monkeypatch.delenv("ECHOMQ_URL", raising=False)
+
+    for wrong in ("http://localhost", None):
+        with pytest.raises(UsageError):
+            Worker("work", nothing, wrong)
+
+
+async def test_signals_need_the_main_thread(desk: Desk) -> None:
+    """A worker in another thread that is asked to handle signals says what to do instead."""
+    worker = desk.worker(nothing)
+
+    with pytest.raises(UsageError, match="main thread"):
+        await asyncio.to_thread(worker.run_sync, handle_signals=True)
+
+
+async def test_silence_of_the_server_shows(server: Server, desk: Desk) -> None:
+    """A worker tells how long its server has been silent: little while it works, more when it is cut off (pain 16)."""
+    with proxy_to(server.host, server.port) as proxy:
+        through = Desk(proxy.url, desk.keys, desk.connection)
+        worker = through.worker(nothing, drain_delay=100)
+        assert worker.silent_for_s is None
+
+        async def is_silent() -> bool:
+            return (worker.silent_for_s or 0) > 1
+
+        async def is_heard() -> bool:
+            return (worker.silent_for_s or 9) < 0.5
+
+        running = asyncio.ensure_future(worker.run())
+        await happens(gathered(worker, "ready", 1))
+        await until(is_heard)
+        proxy.refuse()
+        proxy.cut()
+        await until(is_silent)
+        proxy.accept()
+        await until(is_heard)
+        await worker.close()
+        await running

@@ -67,9 +67,12 @@ async def test_lost_job_finishes_once_elsewhere(desk: Desk) -> None:
         return "from the second"
 
     job_id = await desk.add()
-    async with desk.working(stuck, lock_duration=200, skip_stalled_check=True):
+    async with desk.working(stuck, lock_duration=200, skip_stalled_check=True) as first:
+        lost = gathered(first, "lock_lost", 1)
         await happens(inside.wait())
         await desk.do("DEL", desk.keys.lock(job_id))
+        await happens(lost)
+        await first.pause()
         async with desk.working(quick, **SHORT):
             await desk.until_counts(completed=1)
 

@@ -508,3 +508,15 @@ async def test_jobs_of_a_scheduler_are_followed(desk: Desk) -> None:
 
     assert len(set(runs)) == 3
     assert await desk.counts() == {"completed": 3, "delayed": 1}
+
+
+async def test_context_of_a_thread_refuses_the_loop(desk: Desk) -> None:
+    """A plain function that returns a coroutine is awaited, but its blocking ctx cannot be used there, and says so."""
+
+    async def late(ctx: ThreadContext) -> None:
+        ctx.log("from the loop")
+
+    job_id = await desk.add()
+    await desk.worker(lambda _, ctx: late(ctx)).run(until="drained")
+
+    assert "async def" in ((await desk.job(job_id)).failed_reason or "")

@@ -20,7 +20,7 @@ import attrs
 from echomq.call import ScriptCall
 from echomq.calls.change import add_log, update_data, update_progress
 from echomq.calls.locks import extend_lock
-from echomq.errors import LockMissing
+from echomq.errors import LockMissing, UsageError
 from echomq.job import Job
 from echomq.moments import duration_ms
 
@@ -164,6 +164,7 @@ class ThreadContext:
 
     _context: Context
     _loop: asyncio.AbstractEventLoop = attrs.field(repr=False)
+    _loop_thread: int = attrs.field(init=False, repr=False, factory=threading.get_ident)
     cancelled: threading.Event = attrs.field(init=False, repr=False, factory=threading.Event)
 
     @property
@@ -207,4 +208,7 @@ class ThreadContext:
         self._wait(self._context.extend(duration))
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        if threading.get_ident() == self._loop_thread:
+            work.close()
+            raise UsageError("this ctx would block the event loop it waits for; make the processor an async def")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -9,12 +9,15 @@ Source: design.md section 5.
 
 import asyncio
 import signal
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, TypeAlias
 
 import attrs
+
+from echomq.errors import UsageError
 
 __all__ = ["on_interrupt"]
 
@@ -70,7 +73,12 @@ def on_interrupt(listener: _Interrupted) -> Generator[None, None, None]:
 
     Args:
         listener: Called in the loop; its argument is False the first time, then True.
+
+    Raises:
+        UsageError: This is not the main thread.
     """
+    if threading.current_thread() is not threading.main_thread():
+        raise UsageError("handle_signals: only the main thread can; pass False, and call worker.stop() from outside")
     loop = asyncio.get_running_loop()
     interrupts = _installed.get(loop)
     if interrupts is None:

@@ -22,17 +22,18 @@ from echomq.calls.fetch import Take, move_to_active, wait_marker
 from echomq.calls.locks import move_stalled_jobs_to_wait
 from echomq.clock import mono_ms, wall_ms
 from echomq.driver import AsyncConnection
-from echomq.errors import ConnectionClosed, EchoMQError, ReplyTimeout
+from echomq.errors import EchoMQError, ReplyTimeout
 from echomq.keys import Keys
 from echomq.options import WorkerOptions
 from echomq.scheduling import messages
 from echomq.scheduling.outcome import HandedBack
-from echomq.scheduling.settling import is_passing, stray_jobs
+from echomq.scheduling.settling import stray_jobs
 from echomq.scheduling.state import Pace, WorkerState
 from echomq.scheduling.step import step
 from echomq.scheduling.timing import alarm_at
 from echomq.sync.renewal import Lease, Renewal
 
+from .complaints import Complaints
 from .listeners import Listeners
 from .processing import Processing
 from .run import perform
@@ -55,7 +56,10 @@ class Shift:
         connection: For all calls but the blocking ones.
         until_drained: Close when there is nothing to do.
         is_paused: Begin with taking nothing.
-        error: Why the run cannot go on; None if it ended as it should.
+        state: What the worker knows.
+        slots: The jobs it holds.
+        ended: Done when nothing is left to do.
+        answered_at_s: When the server last answered, on the monotonic clock.
     """
 
     keys: Keys
@@ -65,11 +69,12 @@ class Shift:
     connection: AsyncConnection
     until_drained: bool
     is_paused: bool = False
-    error: BaseException | None = attrs.field(init=False, default=None)
     state: WorkerState = attrs.field(init=False)
     slots: Slots = attrs.field(init=False)
     ended: "asyncio.Future[None]" = attrs.field(init=False)
+    answered_at_s: float = attrs.field(init=False, factory=time.monotonic)
     _loop: asyncio.AbstractEventLoop = attrs.field(init=False, factory=asyncio.get_running_loop)
+    _complaints: Complaints = attrs.field(init=False)
     _blocking: AsyncConnection = attrs.field(init=False)
     _renewal: Renewal = attrs.field(init=False)
     _owner: str = attrs.field(init=False, factory=lambda: f"{uuid4()}:")
@@ -79,7 +84,6 @@ class Shift:
     _wait: "asyncio.Task[None] | None" = attrs.field(init=False, default=None)
     _alarm: asyncio.TimerHandle | None = attrs.field(init=False, default=None)
     _alarm_at: int = attrs.field(init=False, default=0)
-    _in_outage: bool = attrs.field(init=False, default=False)
     _beat_due: bool = attrs.field(init=False, default=False)
     _perform: dict[type[Any], Callable[[Any], object]] = attrs.field(init=False)
 
@@ -97,6 +101,7 @@ class Shift:
             paused=self.is_paused,
         )
         self.ended = self._loop.create_future()
+        self._complaints = Complaints(self.keys.queue, self.listeners)
         self.slots = Slots(
             connection=self.connection,
             options=options,
@@ -104,7 +109,8 @@ class Shift:
             takes_more=lambda: self.state.takes_more,
             released=self.happened,
             tell=self.listeners.call,
-            complain=self.complain,
+            complain=self._complaints.tell,
+            answered=self._answered,
             left_ms=self._left_ms,
         )
         self._blocking = self.connection.dedicated(name=self.keys.client_name(options.name))
@@ -118,7 +124,7 @@ class Shift:
             messages.Run: lambda action: self.slots.start(action.job, action.take),
             messages.GiveBack: lambda action: self.slots.start(action.job, action.take, HandedBack()),
             messages.CheckStalled: self._check_stalled,
-            messages.Complain: lambda action: self.complain(action.error),
+            messages.Complain: lambda action: self._complaints.tell(action.error),
             messages.Announce: lambda action: self.listeners.call(action.event),
             messages.Cut: lambda _: self._start(self.slots.cut()),
             messages.Stop: lambda _: self.ended.set_result(None),
@@ -150,8 +156,8 @@ class Shift:
             raise
         finally:
             await self._leave()
-        if self.error is not None:
-            raise self.error
+        if self._complaints.fatal is not None:
+            raise self._complaints.fatal
 
     async def _leave(self) -> None:
         """Let go of everything; jobs are done or given back by now."""
@@ -166,18 +172,9 @@ class Shift:
         await self._blocking.close()
         await self.listeners.settle()
 
-    def complain(self, error: BaseException) -> None:
-        """Tell the host about an error that no job can be blamed for; an outage is told once."""
-        if is_passing(error):
-            if self._in_outage:
-                return
-            self._in_outage = True
-        if isinstance(error, ConnectionClosed):
-            if self.error is not None:
-                return
-            self.error = error
-        _log.warning("worker of queue %s: %s", self.keys.queue, error, exc_info=None if is_passing(error) else error)
-        self.listeners.call("error", error)
+    def _answered(self) -> None:
+        self.answered_at_s = time.monotonic()
+        self._complaints.answered()
 
     # -- what step wants ------------------------------------------------------------------------
 
@@ -203,7 +200,7 @@ class Shift:
         except EchoMQError as error:
             self.happened(messages.Failed(error, getattr(error, "may_have_run", False), _dice()))
         else:
-            self._in_outage = False
+            self._answered()
             self.happened(messages.Fetched(take, taken, wall_ms()))
 
     def _adopt(self, _: messages.Adopt) -> None:
@@ -234,6 +231,7 @@ class Shift:
         except EchoMQError as error:
             ended = messages.WaitFailed(error, _dice())
         else:
+            self._answered()
             ended = messages.Marked(score, wall_ms())
         if self._wait is asyncio.current_task():
             self._wait = None
@@ -254,7 +252,7 @@ class Shift:
             for job_id in await self.connection.send(call):
                 self.listeners.call("stalled", job_id)
         except EchoMQError as error:
-            self.complain(error)
+            self._complaints.tell(error)
         self.happened(messages.StalledChecked())
 
     # -- time -----------------------------------------------------------------------------------
@@ -286,16 +284,20 @@ class Shift:
             keys=self.keys,
             connection=self.connection.blocking_twin(),
             lock_ms=self.options.lock_duration,
-            held=lambda: list(self.slots.held),
+            held=lambda: [held for held in list(self.slots.held) if not held.lost],
             lost=lambda lease: self._from_thread(self._lost, lease),
-            renewed=lambda ids: self._from_thread(self.listeners.call, "locks_renewed", ids),
-            failed=lambda error: self._from_thread(self.complain, error),
+            renewed=lambda ids: self._from_thread(self._renewed, ids),
+            failed=lambda error: self._from_thread(self._complaints.tell, error),
             ticked=self._ticked,
         )
 
     def _from_thread(self, function: Callable[..., None], *args: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
             self._loop.call_soon_threadsafe(function, *args)
+
+    def _renewed(self, job_ids: list[str]) -> None:
+        self._answered()
+        self.listeners.call("locks_renewed", job_ids)
 
     def _lost(self, lease: Lease) -> None:
         if isinstance(lease, Held):

@@ -110,6 +110,7 @@ class Slots:
         released: Told when a slot has got rid of its job.
         tell: Calls the listeners of a local event.
         complain: Told about errors that are not the job's.
+        answered: Told when the server has answered a report.
         left_ms: Tells how long running jobs may go on.
         held: The jobs; a dict for its order, and because copying it is safe in any thread.
     """
@@ -121,6 +122,7 @@ class Slots:
     released: Callable[[Reported], None]
     tell: Callable[..., None]
     complain: Callable[[BaseException], None]
+    answered: Callable[[], None]
     left_ms: Callable[[], int | None]
     held: dict[Held, None] = attrs.field(init=False, factory=dict)
     _spawn: "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]" = attrs.field(init=False)
@@ -210,6 +212,7 @@ class Slots:
     def _announce(self, held: Held, outcome: Outcome, settled: Settled) -> None:
         if held.given_up:
             return
+        self.answered()
         if settled.lost is not None:
             self.lost(held)
         if held.lost:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -76,7 +77,7 @@ class Worker:
         **options: See :class:`~echomq.options.WorkerOptions`; times in milliseconds or ``timedelta``.
 
     Raises:
-        UsageError: The processor cannot be called, or an option is wrong.
+        UsageError: The processor cannot be called, an option is wrong, or there is no such connection.
     """
 
     def __init__(
@@ -97,6 +98,9 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._gone: asyncio.Event | None = None
         self._is_paused = False
+        self._is_closed = False
+        if not is_open(connection):
+            connect(connection)  # touches nothing, and refuses here what would otherwise fail in run
 
     async def __aenter__(self) -> Self:
         """Give the worker; nothing works until :meth:`run`."""
@@ -117,6 +121,15 @@ class Worker:
     def is_paused(self) -> bool:
         """Whether this worker takes no jobs; see :meth:`pause`."""
         return self._is_paused
+
+    @property
+    def silent_for_s(self) -> float | None:
+        """Seconds since the server last answered; None while the worker does not run.
+
+        An idle worker hears from its server after each wait (``drain_delay``), a busy one with each job
+        and each renewal of locks: much more than that means that it is cut off. For health checks.
+        """
+        return None if self._shift is None else time.monotonic() - self._shift.answered_at_s
 
     @property
     def concurrency(self) -> int:
@@ -169,7 +182,7 @@ class Worker:
                 is the main thread.
 
         Raises:
-            UsageError: The worker runs already, or ``until`` is something else.
+            UsageError: The worker runs already or was closed, or ``until`` is something else.
             ConnectionClosed: The connection's owner closed it.
             CancelledError: The task was cancelled; running jobs were cancelled too and wait again.
         """
@@ -179,6 +192,8 @@ class Worker:
             raise UsageError(
                 f"the worker of queue {self.keys.queue!r} runs already; make another, or raise concurrency"
             )
+        if self._is_closed:
+            raise UsageError(f"the worker of queue {self.keys.queue!r} was closed; make another")
         owned = not is_open(self._source)
         connection = connect(self._source) if owned else self._source
         if handle_signals is None:
@@ -232,6 +247,7 @@ class Worker:
             UsageError: A job of this worker calls it, and would wait for itself; use :meth:`stop`.
         """
         shift, gone = self._shift, self._gone
+        self._is_closed = True
         if shift is None or gone is None:
             return
         if any(held.task is asyncio.current_task() for held in shift.slots.held):

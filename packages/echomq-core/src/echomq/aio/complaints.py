@@ -1,0 +1,54 @@
+"""What a worker tells its host about errors that no job can be blamed for.
+
+An outage is told once, however many takes, waits and reports it fails.
+"""
+
+import logging
+
+import attrs
+
+from echomq.errors import ConnectionClosed
+from echomq.scheduling.settling import is_passing
+
+from .listeners import Listeners
+
+__all__ = ["Complaints"]
+
+_log = logging.getLogger("echomq.worker")
+
+
+@attrs.define(eq=False)
+class Complaints:
+    """The complaints of one run.
+
+    Attributes:
+        queue: Name of the queue, for the log.
+        listeners: Those of ``error`` are told.
+        fatal: Why the run cannot go on.
+    """
+
+    queue: str
+    listeners: Listeners
+    fatal: ConnectionClosed | None = attrs.field(init=False, default=None)
+    _in_outage: bool = attrs.field(init=False, default=False)
+
+    def tell(self, error: BaseException) -> None:
+        """Tell of an error, unless it belongs to an outage that was told of."""
+        if isinstance(error, ConnectionClosed):
+            if self.fatal is not None:
+                return
+            self.fatal = error
+        if not is_passing(error):
+            _log.error("worker of queue %s: %s", self.queue, error, exc_info=error)
+        elif self._in_outage:
+            return
+        else:
+            self._in_outage = True
+            _log.warning("worker of queue %s waits for its server: %s", self.queue, error)
+        self.listeners.call("error", error)
+
+    def answered(self) -> None:
+        """Note that the server has answered."""
+        if self._in_outage:
+            self._in_outage = False
+            _log.info("the server of queue %s answers again", self.queue)
