@@ -14,7 +14,8 @@ def connect(source: ConnectionSource = None, *, driver: str | None = None) -> As
     Args:
         source: A URL (``redis://``, ``rediss://``, ``valkey://``, ``valkeys://``, ``unix://``, or
             ``embedded:``, which starts a server at once), :class:`~echomq.driver.ConnectionOptions`,
-            or a ready client of redis-py or valkey-py, which is only read. None takes the URL from the environment variable ``ECHOMQ_URL``.
+            or a ready client of redis-py or valkey-py, which is only read. None takes the URL
+            from the environment variable ``ECHOMQ_URL``.
         driver: Name of the driver, ``"redis"`` or ``"valkey"``; None chooses by ``source``.
 
     Raises:
