@@ -118,7 +118,8 @@ class ScriptError(EchoMQError):
     advice: ClassVar[str] = ""
 
     def __init__(self, script: str, job_id: str | None = None) -> None:
-        message = self.what.format(script=script, job_id=job_id)
+        what = self.what if job_id else self.what.replace("job {job_id}", "the job")  # a new one has no id yet
+        message = what.format(script=script, job_id=job_id)
         super().__init__(f"{message} ({script}). {self.advice}".rstrip())
         self.script = script
         self.job_id = job_id

@@ -1,0 +1,51 @@
+"""The page about errors knows every error there is."""
+
+import importlib.util
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import echomq
+from echomq import errors, signals
+from support.server_files import CHECKOUT
+
+SCRIPT = CHECKOUT / "scripts" / "errors_page.py"
+
+ABSTRACT = {errors.EchoMQError, errors.UsageError, errors.ScriptError, errors.DriverError, errors.JobSignal}
+"""Roots of the tree that nobody raises; their sections say what they have in common."""
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    """The script that writes the page."""
+    spec = importlib.util.spec_from_file_location("errors_page", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_page_is_up_to_date(script: ModuleType) -> None:
+    """The page is what its script writes from the errors of today."""
+    page = (CHECKOUT / "docs" / "errors.md").read_text("utf-8")
+
+    assert page == script.page_text(), "run: python scripts/errors_page.py"
+
+
+@pytest.mark.parametrize("name", sorted(set(errors.__all__) | set(signals.__all__)))
+def test_error_is_explained(script: ModuleType, name: str) -> None:
+    """Each error is public, has its place on the page, and says what to do."""
+    error: Any = vars(errors).get(name) or vars(signals)[name]
+    if not isinstance(error, type):
+        return  # tables and functions of the module
+
+    assert getattr(echomq, name, None) is error
+    if error in ABSTRACT:
+        return
+    entry = script.page_text().partition(f"# {name}\n")[2].partition("\n#")[0]
+    assert entry.strip(), f"{name} is missing"
+    assert "**What to do:**" in entry or issubclass(error, errors.JobSignal), f"{name} lacks advice"
