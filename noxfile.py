@@ -95,9 +95,10 @@ def freeze(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Measure, beside BullMQ for Node and Python."""
+    """Measure, beside BullMQ for Node and Python; takes a quiet machine and several minutes."""
     _prepare(session)
-    session.run("python", "benchmarks/work.py", *session.posargs)
+    for program in ("work", "lane"):
+        session.run("python", f"benchmarks/{program}.py", *session.posargs)
 
 
 @nox.session
