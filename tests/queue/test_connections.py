@@ -217,6 +217,27 @@ async def test_server_that_went_down(shell: Shell, server: Server, prefix: str) 
         assert (await asyncio.wait_for(added(), 10)).id
 
 
+async def test_thousands_of_adds_while_the_server_is_away(server: Server, prefix: str, stored: Stored) -> None:
+    """However many adds wait for a server that hangs, each ends within its deadline, and the queue goes on after it."""
+    where = ConnectionOptions(host=server.host, port=server.port, deadline_ms=500, reconnect_max_ms=50)
+    async with Queue("mail", where, prefix=prefix) as queue:
+        await queue.add("send")
+        server.pause()
+        begun = time.monotonic()
+        try:
+            ended = await asyncio.gather(*(queue.add("send") for _ in range(3_000)), return_exceptions=True)
+        finally:
+            server.resume()
+        took_s = time.monotonic() - begun
+
+        await until(lambda: stored.client.ping())
+        job = await queue.add("last", job_id="last")
+
+    assert {type(outcome) for outcome in ended} <= {ReplyTimeout, ConnectionLost}
+    assert took_s < 5
+    assert job.id == "last"
+
+
 async def test_server_that_does_not_answer(shell: Shell, server: Server, prefix: str) -> None:
     """A server that hangs costs no more than the deadline, and the error says that the job may be there."""
     where = ConnectionOptions(host=server.host, port=server.port, deadline_ms=300)
