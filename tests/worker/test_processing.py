@@ -277,6 +277,7 @@ async def test_cancelled_error_of_a_job_is_a_failed_attempt(desk: Desk) -> None:
         "leave": False,
         "other": False,
     }
+    assert await desk.counts() == {"failed": 2, "completed": 2}
 
 
 async def test_result_that_is_not_json_fails_without_retry(desk: Desk) -> None:
