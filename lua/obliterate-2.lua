@@ -38,7 +38,7 @@ for _, state in ipairs({
   left = left - #ids
   if left < 1 then return 1 end
 end
-redis.call('DEL', prefix .. 'events', prefix .. 'delay', prefix .. 'stalled-check', prefix .. 'stalled',
+redis.call('UNLINK', prefix .. 'events', prefix .. 'delay', prefix .. 'stalled-check', prefix .. 'stalled',
   prefix .. 'id', prefix .. 'pc', prefix .. 'marker', prefix .. 'meta',
   prefix .. 'metrics:completed', prefix .. 'metrics:completed:data',
   prefix .. 'metrics:failed', prefix .. 'metrics:failed:data')

@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from echomq import plans
-from echomq.call import Batch
+from echomq.call import Batch, Command, ScriptCall
+from echomq.calls.remove import Swept
 from echomq.errors import (
     BulkAddFailed,
     ConnectionLost,
     EchoMQError,
     InvalidOption,
+    JobLocked,
     NotEncodable,
     ParentNotFound,
     UnknownOption,
@@ -179,11 +181,72 @@ def test_clean_ends_with_a_short_step() -> None:
 def test_clean_keeps_to_the_limit() -> None:
     """Cleaning with a limit asks for no more than is left of it, and then stops."""
     requests, removed = played(
-        plans.clean(KEYS, JobState.FAILED, before_ms=NOW, limit=10_005), lambda request: ["id"] * request.args[2]
+        plans.clean(KEYS, JobState.FAILED, before_ms=NOW, limit=1_005), lambda request: ["id"] * request.args[2]
     )
 
-    assert len(removed) == 10_005
-    assert sum(request.args[2] for request in requests) == 10_005
+    assert len(removed) == 1_005
+    assert sum(request.args[2] for request in requests) == 1_005
+
+
+def test_clean_goes_on_behind_spared_jobs() -> None:
+    """Cleaning what waits goes on where the last step left off, and through the list of an old client's pause."""
+    steps = answers(Swept(["a"], 2), Swept(["b"], None), Swept([], None))
+
+    requests, removed = played(plans.clean(KEYS, JobState.WAITING, before_ms=NOW, limit=0), steps)
+
+    assert removed == ["a", "b"]
+    assert [(request.keys[0], request.args[3]) for request in requests] == [
+        (KEYS.wait, 0),
+        (KEYS.wait, 2),
+        (KEYS.paused, 0),
+    ]
+
+
+def test_clean_of_waiting_keeps_to_the_limit() -> None:
+    """Each step of cleaning is told how many may still go; nothing is asked once the limit is reached."""
+    steps = answers(Swept(["a"], 5), Swept(["b"], None))
+
+    requests, removed = played(plans.clean(KEYS, JobState.WAITING, before_ms=NOW, limit=2), steps)
+
+    assert removed == ["a", "b"]
+    assert [request.args[5] for request in requests] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("delayed", "places"),
+    [(True, ["delayed", "prioritized", "paused", "wait"]), (False, ["prioritized", "paused", "wait"])],
+)
+def test_drain_goes_the_way_of_jobs(delayed: bool, places: list[str]) -> None:
+    """Draining empties first what would move on first, so that no job slips past, whatever its age."""
+    requests, _ = played(plans.drain(KEYS, delayed=delayed), answers(*[Swept([], None)] * 4))
+
+    assert [request.keys[0] for request in requests] == [KEYS.base + place for place in places]
+    assert {request.args[2] for request in requests} == {"inf"}
+
+
+def test_remove_small_tree() -> None:
+    """A job with few below it goes in one call."""
+    requests, _ = played(plans.remove(KEYS, "7", with_children=True), answers(True))
+
+    assert [request.script for request in requests] == ["removeTree"]
+
+
+def test_remove_large_tree_looks_for_locks_first() -> None:
+    """A tree too large for one call is removed in steps, once no lock was found at any level."""
+    top, child = KEYS.job("7"), KEYS.job("8")
+    steps = answers(False, ("9", [child]), 0, 1, [1], ("0", []), ("0", [KEYS.job("9")]), 0, 0, False, True)
+
+    requests, _ = played(plans.remove(KEYS, "7", with_children=True), steps)
+
+    scans = [request.parts[1] for request in requests if isinstance(request, Command) and request.parts[0] == "SSCAN"]
+    assert scans == [f"{top}:dependencies", f"{top}:dependencies", f"{child}:dependencies"]
+    assert [request.args[-1] for request in requests if isinstance(request, ScriptCall)] == ["0", "1", "1"]
+
+
+def test_remove_large_tree_with_a_lock() -> None:
+    """Nothing is removed from a large tree while a job below is locked."""
+    with pytest.raises(JobLocked):
+        played(plans.remove(KEYS, "7", with_children=True), answers(False, ("0", [KEYS.job("8")]), 1))
 
 
 @pytest.mark.parametrize("limit", [-1, True, 1.5])

@@ -19,7 +19,7 @@ from .calls import add as add_calls
 from .calls import queue as queue_calls
 from .calls import remove as remove_calls
 from .checks import whole
-from .errors import BulkAddFailed, EchoMQError, InvalidOption
+from .errors import BulkAddFailed, EchoMQError, InvalidOption, JobLocked
 from .job import Job
 from .keys import Keys
 from .options import JobOptions, RateLimit, job_options
@@ -37,10 +37,12 @@ __all__ = [
     "clean",
     "draft",
     "drafts",
+    "drain",
     "global_concurrency",
     "global_rate_limit",
     "move_all_to_wait",
     "obliterate",
+    "remove",
     "resume",
 ]
 
@@ -58,7 +60,17 @@ UNSTARTED = (JobState.WAITING, JobState.PRIORITIZED, JobState.DELAYED, JobState.
 """Where a job is before a worker takes it."""
 
 _PIPELINE_LENGTH = 1_000
-_CLEAN_STEP = 10_000
+_STEP = 1_000
+_TREE_STEP = 500
+"""Jobs that one call removes: 5 to 10 ms of the server's time, measured with 100,000 jobs."""
+
+_SWEPT = {
+    JobState.WAITING: ("wait", "paused"),
+    JobState.ACTIVE: ("active",),
+    JobState.DELAYED: ("delayed",),
+    JobState.PRIORITIZED: ("prioritized",),
+}
+"""Where jobs that may be spared stand, so that a step must begin behind those that were."""
 
 
 def checked_defaults(defaults: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -175,7 +187,7 @@ def clean(keys: Keys, state: JobState, *, before_ms: int, limit: int) -> Plan[li
         keys: The queue.
         state: Which jobs.
         before_ms: Only jobs not younger than this moment.
-        limit: At most this many; 0 for all.
+        limit: At most this many, the oldest; 0 for all.
 
     Returns:
         Ids of the removed jobs.
@@ -187,12 +199,78 @@ def clean(keys: Keys, state: JobState, *, before_ms: int, limit: int) -> Plan[li
     """
     whole("limit", limit)
     removed: list[str] = []
-    while True:
-        step = min(_CLEAN_STEP, limit - len(removed)) if limit else _CLEAN_STEP
+    for place in _SWEPT.get(state, ()):
+        left = limit - len(removed) if limit else 0
+        if left or not limit:
+            removed += yield from _sweep(keys, place, before_ms=before_ms, limit=left, tell=True)
+    while state not in _SWEPT:
+        step = min(_STEP, limit - len(removed)) if limit else _STEP
         ids = yield remove_calls.clean(keys, state, before_ms, step)
         removed += ids
         if len(ids) < step or len(removed) == limit:
-            return removed
+            break
+    return removed
+
+
+def drain(keys: Keys, *, delayed: bool) -> Plan[None]:
+    """Drop all jobs that wait, and those delayed if asked, in steps; schedulers keep their next job.
+
+    In the order in which jobs move on, so that none slips past.
+
+    Source: protocol spec 04 section 2.2.
+    """
+    for place in ("delayed", "prioritized", "paused", "wait")[0 if delayed else 1 :]:
+        yield from _sweep(keys, place, before_ms=None, limit=0, tell=False)
+
+
+def _sweep(keys: Keys, place: str, *, before_ms: int | None, limit: int, tell: bool) -> Plan[list[str]]:
+    removed: list[str] = []
+    first: int | None = 0
+    while first is not None:
+        left = limit - len(removed) if limit else 0
+        swept = yield remove_calls.sweep(
+            keys, place, before_ms=before_ms, first=first, count=_STEP, limit=left, tell=tell
+        )
+        removed += swept.removed
+        first = swept.first
+    return removed
+
+
+def remove(keys: Keys, job_id: str, *, with_children: bool) -> Plan[None]:
+    """Remove a job, with all below it if asked: at once, or in steps if that is too much for one call.
+
+    Raises:
+        JobLocked: It, or a child, is being processed. Nothing was removed, unless a worker took a child of a
+            large tree while that was being removed.
+        JobBelongsToScheduler: It is the current job of a scheduler.
+
+    Source: protocol spec 04 section 2.5.
+    """
+    if not with_children:
+        yield remove_calls.remove_job(keys, job_id, with_children=False)
+        return
+    if (yield remove_calls.remove_tree(keys, job_id, effort=_TREE_STEP, begun=False)):
+        return
+    yield from _expect_no_lock(keys, job_id)
+    while not (yield remove_calls.remove_tree(keys, job_id, effort=_TREE_STEP, begun=True)):
+        pass
+
+
+def _expect_no_lock(keys: Keys, job_id: str) -> Plan[None]:
+    parents = [keys.job(job_id)]
+    while parents:
+        parent, cursor, begun = parents.pop(), "0", False
+        while cursor != "0" or not begun:
+            cursor, children = yield remove_calls.scan_children(parent, cursor, _STEP)
+            begun = True
+            if not children:
+                continue
+            if (yield remove_calls.count_existing([f"{child}:lock" for child in children])):
+                raise JobLocked("removeTree", job_id)
+            pending = [f"{child}:dependencies" for child in children]
+            if (yield remove_calls.count_existing(pending)):
+                found = yield Batch(requests=tuple(remove_calls.count_existing([key]) for key in pending))
+                parents += [child for child, is_parent in zip(children, found, strict=True) if is_parent == 1]
 
 
 def move_all_to_wait(keys: Keys, state: JobState, *, count: int, until_ms: int | None) -> Plan[None]:

@@ -1,6 +1,6 @@
 """Remove jobs and what is left of them.
 
-Source: protocol spec 04 sections 2.3, 2.5 and 2.6; 02 section 4.3.
+Source: protocol spec 04 sections 2.2, 2.3, 2.5 and 2.6; 02 section 4.3.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,19 @@ from echomq.errors import InvalidOption, JobLocked, script_error
 from echomq.keys import FAMILY_NAMES, Keys
 from echomq.states import JobState
 
-__all__ = ["clean", "orphan_candidates", "remove_deduplication_key", "remove_job", "remove_orphans", "scan_keys"]
+__all__ = [
+    "Swept",
+    "clean",
+    "count_existing",
+    "orphan_candidates",
+    "remove_deduplication_key",
+    "remove_job",
+    "remove_orphans",
+    "remove_tree",
+    "scan_children",
+    "scan_keys",
+    "sweep",
+]
 
 _SUB_KEYS = ("logs", "dependencies", "processed", "failed", "unsuccessful", "lock")
 _FAMILIES = (
@@ -25,18 +37,20 @@ _NEVER_JOBS = FAMILY_NAMES | {"de", "dn", "metrics", "repeat"}
 
 @attrs.frozen
 class _ReadRemoved:
+    script: str
     job_id: str
 
-    def __call__(self, reply: Reply) -> None:
+    def __call__(self, reply: Reply) -> bool:
         code = replies.number(reply)
         if code < 0:
-            raise script_error(code, "removeJob", self.job_id)
+            raise script_error(code, self.script, self.job_id)
         if code == 0:
-            raise JobLocked("removeJob", self.job_id)
+            raise JobLocked(self.script, self.job_id)
+        return code == 1
 
 
-def remove_job(keys: Keys, job_id: str, with_children: bool = True) -> ScriptCall[None]:
-    """Remove a job from wherever it is; an absent one is no error.
+def remove_job(keys: Keys, job_id: str, with_children: bool = True) -> ScriptCall[bool]:
+    """Remove a job from wherever it is; an absent one is no error. Decodes to True.
 
     Repeatable: the second run finds no such job.
 
@@ -53,9 +67,105 @@ def remove_job(keys: Keys, job_id: str, with_children: bool = True) -> ScriptCal
         script="removeJob",
         keys=(keys.job(job_id), keys.repeat),
         args=(job_id, "1" if with_children else "0", keys.base),
-        decode=_ReadRemoved(job_id),
+        decode=_ReadRemoved("removeJob", job_id),
         repeatable=True,
     )
+
+
+def remove_tree(keys: Keys, job_id: str, *, effort: int, begun: bool) -> ScriptCall[bool]:
+    """Remove a job with all below it, one step of it.
+
+    Repeatable: what is gone is gone.
+
+    Args:
+        keys: The queue.
+        job_id: The job.
+        effort: About how many jobs to remove in this step.
+        begun: False removes all or nothing; True as much as the effort allows, the job itself last.
+
+    Returns:
+        Decodes to True when all is gone; to False if there is more than the effort allows.
+
+    Raises:
+        JobLocked: By ``decode``; it, or a child, is being processed.
+        JobBelongsToScheduler: By ``decode``; it is the pending job of a scheduler.
+    """
+    return ScriptCall(
+        script="removeTree",
+        keys=(keys.job(job_id), keys.repeat),
+        args=(job_id, keys.base, effort, "1" if begun else "0"),
+        decode=_ReadRemoved("removeTree", job_id),
+        repeatable=True,
+    )
+
+
+def scan_children(job_key: str, cursor: str, count: int) -> Command[tuple[str, list[str]]]:
+    """Go on through the unfinished children of a job, in no order.
+
+    Args:
+        job_key: Key of the job.
+        cursor: ``"0"`` to begin, then as decoded.
+        count: About how many to read.
+
+    Returns:
+        Decodes to the next cursor, ``"0"`` at the end, and keys of children.
+    """
+    return Command(
+        parts=("SSCAN", f"{job_key}:dependencies", cursor, "COUNT", count), decode=_read_scan, repeatable=True
+    )
+
+
+def count_existing(keys: Sequence[str]) -> Command[int]:
+    """Count those of some keys, at least one, that exist."""
+    return Command(parts=("EXISTS", *keys), decode=replies.number, repeatable=True)
+
+
+@attrs.frozen
+class Swept:
+    """What one step of a sweep did.
+
+    Attributes:
+        removed: Ids of the removed jobs.
+        first: Where the next step begins; None after the last one.
+    """
+
+    removed: list[str]
+    first: int | None
+
+
+def sweep(
+    keys: Keys, state: str, *, before_ms: int | None, first: int, count: int, limit: int = 0, tell: bool = False
+) -> ScriptCall[Swept]:
+    """Remove jobs that have not finished and are older than a moment, one step of it.
+
+    Not repeatable: a second run would begin where the first one did.
+
+    Args:
+        keys: The queue.
+        state: The wire's word: ``wait``, ``paused``, ``active`` (only those without a lock), ``delayed`` or
+            ``prioritized``.
+        before_ms: Only jobs not younger than this moment; None for all.
+        first: 0, then as decoded.
+        count: Most jobs to look at in this step.
+        limit: Remove so many at most, the oldest; 0 for all, from the newest on.
+        tell: Announce how many went.
+    """
+    return ScriptCall(
+        script="sweepJobs",
+        keys=(keys.base + state, keys.events, keys.repeat),
+        args=(
+            *(keys.base, state, "inf" if before_ms is None else before_ms),
+            *(first, count, limit, "1" if tell else "0"),
+        ),
+        decode=_read_swept,
+    )
+
+
+def _read_swept(reply: Reply) -> Swept:
+    if not isinstance(reply, (list, tuple)) or len(reply) != 2:
+        raise replies.unexpected(reply, "a place and ids")
+    first = replies.number(reply[0])
+    return Swept(replies.texts(reply[1]), None if first < 0 else first)
 
 
 def clean(keys: Keys, state: JobState, before_ms: int, limit: int) -> ScriptCall[list[str]]:
