@@ -496,7 +496,7 @@ async def test_connections_are_few_and_go_away(desk: Desk) -> None:
     before = await connections()
     gate = Gate()
     await desk.add_many(100)
-    async with desk.working(gate, concurrency=120, lock_duration=200) as worker:
+    async with desk.working(gate, concurrency=120, lock_duration=3_000) as worker:
         await gate.until_inside(100)
         await happens(gathered(worker, "locks_renewed", 1))
         during = await connections()
