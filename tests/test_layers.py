@@ -20,9 +20,9 @@ from support.imports import Module, modules, reaches
 TREE = [
     *("version", "errors", "moments", "states", "keys", "signals", "keywords"),
     *("texts", "codec", "checks", "backoff", "repeat", "retention", "worker_options", "options", "stored_options"),
-    *("job", "call", "replies"),
+    *("job", "call", "replies", "events"),
     *("calls", "calls.add", "calls.fetch", "calls.finish", "calls.locks", "calls.change", "calls.family"),
-    *("calls.remove", "calls.queue", "calls.pages", "calls.query", "calls.schedulers"),
+    *("calls.remove", "calls.queue", "calls.events", "calls.pages", "calls.query", "calls.schedulers"),
     *("flow", "plans"),
     *("scheduling", "scheduling.state", "scheduling.messages", "scheduling.timing", "scheduling.outcome"),
     *("scheduling.settling", "scheduling.step"),

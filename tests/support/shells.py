@@ -9,7 +9,7 @@ from typing_extensions import Self
 
 import echomq
 import echomq.sync
-from echomq import Job, Queue
+from echomq import Job, Queue, QueueEvents, QueueEventsProducer
 from echomq.driver import ConnectionSource
 
 __all__ = ["SHELLS", "Shell"]
@@ -20,6 +20,14 @@ class Shell(Protocol):
 
     def queue(self, name: str, connection: ConnectionSource = None, **settings: Any) -> Queue:
         """Make a queue."""
+        ...
+
+    def events(self, name: str, connection: ConnectionSource = None, **settings: Any) -> QueueEvents:
+        """Make a reader of events."""
+        ...
+
+    def producer(self, name: str, connection: ConnectionSource = None, **settings: Any) -> QueueEventsProducer:
+        """Make a producer of events."""
         ...
 
     async def add(self, queue: str, name: str, data: object = None, **options: Any) -> Job:
@@ -39,11 +47,23 @@ class Shell(Protocol):
         ...
 
 
+_END = object()
+
+_PLAIN = {"on", "off"}
+"""Methods that neither shell waits for."""
+
+
 class _Asyncio:
     """The shell for asyncio, as it is."""
 
     def queue(self, name: str, connection: ConnectionSource = None, **settings: Any) -> Queue:
         return Queue(name, connection, **settings)
+
+    def events(self, name: str, connection: ConnectionSource = None, **settings: Any) -> QueueEvents:
+        return QueueEvents(name, connection, **settings)
+
+    def producer(self, name: str, connection: ConnectionSource = None, **settings: Any) -> QueueEventsProducer:
+        return QueueEventsProducer(name, connection, **settings)
 
     async def add(self, queue: str, name: str, data: object = None, **options: Any) -> Job:
         return await echomq.add(queue, name, data, **options)
@@ -66,7 +86,7 @@ class _Awaited:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.target, name)
-        if not inspect.ismethod(found):
+        if not inspect.ismethod(found) or name in _PLAIN:
             return found
 
         async def call(*args: Any, **kwargs: Any) -> Any:
@@ -81,12 +101,28 @@ class _Awaited:
     async def __aexit__(self, *error: object) -> None:
         await asyncio.to_thread(self.target.__exit__, *error)
 
+    def __aiter__(self) -> Self:
+        iter(self.target)
+        return self
+
+    async def __anext__(self) -> Any:
+        found = await asyncio.to_thread(next, self.target, _END)
+        if found is _END:
+            raise StopAsyncIteration
+        return found
+
 
 class _Blocking:
     """The blocking shell, each call in a thread."""
 
     def queue(self, name: str, connection: ConnectionSource = None, **settings: Any) -> Queue:
         return cast("Queue", _Awaited(echomq.sync.Queue(name, connection, **settings)))
+
+    def events(self, name: str, connection: ConnectionSource = None, **settings: Any) -> QueueEvents:
+        return cast("QueueEvents", _Awaited(echomq.sync.QueueEvents(name, connection, **settings)))
+
+    def producer(self, name: str, connection: ConnectionSource = None, **settings: Any) -> QueueEventsProducer:
+        return cast("QueueEventsProducer", _Awaited(echomq.sync.QueueEventsProducer(name, connection, **settings)))
 
     async def add(self, queue: str, name: str, data: object = None, **options: Any) -> Job:
         return await asyncio.to_thread(echomq.sync.add, queue, name, data, **options)

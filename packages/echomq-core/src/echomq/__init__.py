@@ -5,7 +5,7 @@ A queue is a name plus a connection. Producers call :func:`add`, or keep a
 :mod:`echomq.sync` has the blocking twins.
 """
 
-from .aio import Queue, Worker, add, add_bulk, connect
+from .aio import Queue, QueueEvents, QueueEventsProducer, Worker, add, add_bulk, connect
 from .driver import AsyncConnection, Connection, ConnectionOptions, ServerInfo, TLSOptions
 from .errors import (
     BulkAddFailed,
@@ -82,6 +82,8 @@ __all__ = [
     "PluginError",
     "ProtocolError",
     "Queue",
+    "QueueEvents",
+    "QueueEventsProducer",
     "QueueHasActiveJobs",
     "QueueNotPaused",
     "RateLimit",

@@ -125,7 +125,7 @@ def pack(parts: Sequence[Argument]) -> bytes:
     return b"".join(pieces)
 
 
-class _NeedMore(Exception):  # noqa: N818  # control flow inside this module, never seen outside
+class _NeedMore(Exception):  # control flow inside this module, never seen outside
     """The buffer ends before the reply does."""
 
 

@@ -3,5 +3,6 @@
 from .adding import add, add_bulk
 from .connecting import connect
 from .queue import Queue
+from .queue_events import QueueEvents, QueueEventsProducer
 
-__all__ = ["Queue", "add", "add_bulk", "connect"]
+__all__ = ["Queue", "QueueEvents", "QueueEventsProducer", "add", "add_bulk", "connect"]

@@ -1,0 +1,279 @@
+"""What happens in a queue, for asyncio: read on and on, or called back.
+
+The log is read through a connection of its own, since the read blocks. Reading
+always goes on after a known id, never "from now on", so that a broken link
+leaves no gap.
+
+Source: protocol spec 05 section 7.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import random
+from collections import deque
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from echomq.calls.events import newest_id, publish_event, read_events
+from echomq.checks import whole
+from echomq.errors import ConnectionClosed, EchoMQError, UsageError
+from echomq.events import Event, Listeners, check_own, start_id
+from echomq.keys import DEFAULT_PREFIX, Keys
+from echomq.moments import duration_ms
+from echomq.scheduling.settling import is_passing
+from echomq.scheduling.timing import pause_ms
+
+from .connecting import connect
+from .run import is_open
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from echomq.call import Command
+    from echomq.driver import AsyncConnection, ConnectionSource
+    from echomq.moments import Duration
+
+__all__ = ["QueueEvents", "QueueEventsProducer"]
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Event)
+
+_log = logging.getLogger("echomq.events")
+
+
+class QueueEvents:
+    """The events of one queue: ``async for event in events``, or listeners and :meth:`run`.
+
+    ``async with`` fixes where it begins, see :meth:`ready`. Nothing is read before it is asked for.
+
+    Args:
+        queue: Name of the queue.
+        connection: A URL, options, a ready client, or an open connection, which is not closed here.
+            None takes the URL from ``ECHOMQ_URL``.
+        prefix: Name space of the queue.
+        last_event_id: Begin after this event; ``"0-0"`` for all that the log still holds. None: with
+            what happens from now on.
+        block: How long one read waits at the server, in ms or as ``timedelta``; the next one follows at once.
+
+    Raises:
+        InvalidOption: A name, the id or the time is not acceptable.
+        DriverMissing: No installed driver serves the connection.
+
+    Attributes:
+        keys: Names of all keys of the queue.
+    """
+
+    def __init__(
+        self,
+        queue: str,
+        connection: ConnectionSource = None,
+        *,
+        prefix: str = DEFAULT_PREFIX,
+        last_event_id: str | None = None,
+        block: Duration = 10_000,
+    ) -> None:
+        self.keys = Keys(queue, prefix)
+        self._last_id = start_id(last_event_id)
+        self._block_ms = duration_ms("block", block, minimum=1)
+        source = connection if is_open(connection) else connect(connection)
+        self._link: AsyncConnection = source.dedicated(name=f"{self.keys.client_name()}:qe")
+        self._listeners = Listeners()
+        self._fetched: deque[Event] = deque()
+        self._reading = False
+        self._closed = asyncio.Event()
+
+    @property
+    def last_event_id(self) -> str | None:
+        """Id of the last event handed out, from which another reader can go on; None before :meth:`ready`."""
+        return self._last_id
+
+    async def __aenter__(self) -> Self:
+        await self.ready()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def ready(self) -> None:
+        """Fix where reading begins: whatever happens after this returned will be read.
+
+        Raises:
+            DriverError: The server cannot be reached.
+        """
+        if self._last_id is None:
+            self._last_id = await self._link.send(newest_id(self.keys))
+
+    def __aiter__(self) -> Self:
+        """Return itself.
+
+        Raises:
+            ConnectionClosed: It is closed already.
+        """
+        if self._closed.is_set():
+            raise ConnectionClosed(f"the events of queue {self.keys.queue!r} are closed; make another QueueEvents")
+        return self
+
+    async def __anext__(self) -> Event:
+        """Return the next event, and wait for it; ends when :meth:`close` is called.
+
+        Outages are waited out. An entry that cannot be read comes as :class:`~echomq.events.Broken`.
+
+        Raises:
+            UsageError: Another task reads here already.
+            ConnectionClosed: The owner of the connection closed it.
+            ServerRefused: The server will not let us read.
+        """
+        while not self._fetched and not self._closed.is_set():
+            self._fetched.extend(await self._read())
+        if self._closed.is_set():
+            raise StopAsyncIteration
+        event = self._fetched.popleft()
+        self._last_id = event.id
+        return event
+
+    async def run(self) -> None:
+        """Read events and call their listeners, one after the other, until :meth:`close` is called.
+
+        What a listener raises is logged, and reading goes on.
+
+        Raises:
+            UsageError, ConnectionClosed, ServerRefused: As when iterating.
+        """
+        async for event in self:
+            for listener in self._listeners.of(event):
+                await self._call(listener, event)
+
+    @overload
+    def on(self, kind: type[E], listener: Callable[[E], Any]) -> None: ...
+
+    @overload
+    def on(self, kind: str, listener: Callable[[Any], Any]) -> None: ...
+
+    def on(self, kind: type[Any] | str, listener: Callable[[Any], Any]) -> None:
+        """Let :meth:`run` call a listener, a plain or an ``async`` function, for each event of a kind.
+
+        Args:
+            kind: A class of :mod:`echomq.events`, or a name: ``"completed"``, or that of an own event.
+            listener: Called with the event.
+
+        Raises:
+            InvalidOption: ``kind`` is neither.
+        """
+        self._listeners.add(kind, listener)
+
+    def off(self, kind: type[Any] | str, listener: Callable[[Any], Any]) -> None:
+        """Call a listener no longer."""
+        self._listeners.remove(kind, listener)
+
+    async def close(self) -> None:
+        """End reading at once, and the loops that do it. Twice does no harm."""
+        self._closed.set()
+        await self._link.close()
+
+    # -- reading --------------------------------------------------------------------------------
+
+    async def _read(self) -> list[Event]:
+        if self._reading:
+            raise UsageError("these events are being read by another task; make a QueueEvents for each reader")
+        self._reading = True
+        try:
+            return await self._read_on()
+        except ConnectionClosed:
+            if self._closed.is_set():
+                return []
+            raise
+        finally:
+            self._reading = False
+
+    async def _read_on(self) -> list[Event]:
+        failures = 0
+        while True:
+            try:
+                await self.ready()
+                return await self._link.send(read_events(self.keys, self._last_id or "", self._block_ms))
+            except EchoMQError as error:
+                if not is_passing(error):
+                    raise
+                failures += 1
+                if failures == 1:
+                    _log.warning("reading the events of queue %s goes on after an outage: %s", self.keys.queue, error)
+                await self._rest(pause_ms(failures, random.random()))  # noqa: S311  # jitter
+
+    async def _rest(self, rest_ms: int) -> None:
+        closing = asyncio.ensure_future(self._closed.wait())
+        try:
+            await asyncio.wait([closing], timeout=rest_ms / 1000)
+        finally:
+            closing.cancel()
+
+    async def _call(self, listener: Callable[[Any], Any], event: Event) -> None:
+        try:
+            answer = listener(event)
+            if inspect.isawaitable(answer):
+                await answer
+        except Exception:  # noqa: BLE001  # a listener must not end the reading
+            _log.exception("a listener for %s raised", type(event).__name__)
+
+
+class QueueEventsProducer:
+    """Publishes events of your own in a queue's log, for all who read it.
+
+    Args:
+        queue: Name of the queue.
+        connection: A URL, options, a ready client, or an open connection, which stays open. None takes
+            the URL from ``ECHOMQ_URL``.
+        prefix: Name space of the queue.
+        max_events: Length at which the log is trimmed, about; that of the queue, so that nobody misses events.
+
+    Raises:
+        InvalidOption: A name or the length is not acceptable.
+        DriverMissing: No installed driver serves the connection.
+    """
+
+    def __init__(
+        self,
+        queue: str,
+        connection: ConnectionSource = None,
+        *,
+        prefix: str = DEFAULT_PREFIX,
+        max_events: int = 10_000,
+    ) -> None:
+        self.keys = Keys(queue, prefix)
+        self._max_events = max_events
+        whole("max_events", max_events, 1)
+        self._is_owner = not is_open(connection)
+        self._connection: AsyncConnection = connect(connection) if self._is_owner else connection
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def publish(self, name: str, fields: Mapping[str, str | int | float] | None = None) -> str:
+        """Publish an event, and return its id.
+
+        Args:
+            name: Of your own, none that queues use themselves.
+            fields: Text and numbers; readers get all of them as text.
+
+        Raises:
+            InvalidOption: The name is a queue's own, or a value is neither text nor a number.
+            DriverError: The server was not reached, or refused.
+        """
+        call: Command[str] = publish_event(self.keys, name, check_own(name, fields or {}), self._max_events)
+        return await self._connection.send(call)
+
+    async def close(self) -> None:
+        """Close the connection, if it was made here. Twice does no harm."""
+        if self._is_owner:
+            await self._connection.close()
