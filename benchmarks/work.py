@@ -60,7 +60,8 @@ def prepare_peers() -> dict[str, list[str]]:
     venv = CACHE / "python"
     if not (venv / "bin" / "python").exists():
         subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
-        subprocess.run([str(venv / "bin" / "pip"), "install", "-q", "bullmq==3.4.4", "redis[hiredis]==8.1.0"], check=True)
+        wanted = ["bullmq==3.4.4", "redis[hiredis]==8.1.0"]
+        subprocess.run([str(venv / "bin" / "pip"), "install", "-q", *wanted], check=True)
     commands["bullmq_python"] = [str(venv / "bin" / "python"), str(HERE / "peers" / "bullmq_python.py")]
     return commands
 
@@ -160,7 +161,8 @@ def table(name: str, count: int, rounds: dict[str, list[dict[str, float]]]) -> s
         columns = {key: [run[key] for run in runs] for key in runs[0]}
         ratios = [run["rate"] / other["rate"] for run, other in zip(runs, base or [], strict=False)]
         cells = [spread(columns["rate"]), spread(ratios) if ratios else "-"]
-        cells += [spread(columns[key]) if key in columns else "-" for key in ("client_us", "server_us", "p50_ms", "p99_ms")]
+        further = ("client_us", "server_us", "p50_ms", "p99_ms")
+        cells += [spread(columns[key]) if key in columns else "-" for key in further]
         lines.append(f"| {TITLES[peer]} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
