@@ -147,6 +147,43 @@ async def test_change_priority(queue: Queue, stored: Stored) -> None:
     assert stored.ids("wait") == [job.id]
 
 
+@pytest.mark.parametrize(
+    "job_id", ["meta", "wait", "events", "de:ada", "repeat:daily", "metrics:completed", "", 7, None], ids=repr
+)
+async def test_id_that_is_no_jobs(queue: Queue, stored: Stored, job_id: Any) -> None:
+    """Keys of the queue itself, and what is no text, are refused as ids: removing ``meta`` would lose the settings."""
+    await queue.pause()
+    before = stored.meta()
+    operations = (
+        lambda: queue.remove(job_id),
+        lambda: queue.get_job(job_id),
+        lambda: queue.update_data(job_id, 1),
+        lambda: queue.update_progress(job_id, 1),
+        lambda: queue.add_log(job_id, "row"),
+        lambda: queue.change_priority(job_id, 1),
+        lambda: queue.change_delay(job_id, 1),
+        lambda: queue.retry(job_id),
+    )
+
+    for operation in operations:
+        with pytest.raises(InvalidOption, match="job_id: "):
+            await operation()
+
+    assert stored.meta() == before
+
+
+async def test_ids_of_other_clients(queue: Queue, stored: Stored) -> None:
+    """Ids that other clients allow, or that schedulers make, are found and can be changed."""
+    for job_id in ("12", "a:b", "repeat:daily:1700000000000", "delay", "x" * 1_000, "Zoë 🎈"):
+        stored.client.hset(stored.key(job_id), mapping={"name": "send", "data": "{}", "opts": "{}"})
+
+        await queue.update_data(job_id, 1)
+
+        found = await queue.get_job(job_id)
+        assert found is not None
+        assert found.data == 1
+
+
 @pytest.mark.parametrize("priority", [-1, 2_097_152, 1.5, "3", True])
 async def test_priority_out_of_range(queue: Queue, stored: Stored, priority: Any) -> None:
     """A priority outside 0 to 2,097,151 is refused with the range, when added and when changed."""

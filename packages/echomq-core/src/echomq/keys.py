@@ -7,6 +7,7 @@ space: job ids equal to a family name are refused.
 Source: protocol spec 01 sections 1 and 2.
 """
 
+import re
 from base64 import b64encode
 from typing import Any
 from urllib.parse import quote
@@ -43,6 +44,10 @@ FAMILY_NAMES = frozenset(
     ]
 )
 """Suffixes that name a key of the queue itself, and so cannot be job ids."""
+
+_NOT_JOBS = FAMILY_NAMES - {"priority", "delay"}  # keys of old clients; a job of another client may be called so
+_NO_JOB = re.compile(r"metrics:.*|d[en]:.*|repeat:(?!.*:\d+$).*", re.DOTALL)
+"""Further keys of the queue; ``repeat:<scheduler>:<ms>`` is a job."""
 
 
 _IN_CLIENT_NAMES = "".join(map(chr, range(0x21, 0x7F)))
@@ -106,6 +111,19 @@ class Keys:
 
     def job(self, job_id: str) -> str:
         """Key of a job's hash."""
+        return self.base + job_id
+
+    def job_named(self, job_id: object) -> str:
+        """Key of the hash of a job that a user named.
+
+        Raises:
+            InvalidOption: The id is no text or empty, or what stands at that key is no job: removing ``meta``
+                would forget the settings of the queue.
+        """
+        if not isinstance(job_id, str) or not job_id:
+            raise InvalidOption("job_id", f"expected text that is not empty, not {job_id!r}")
+        if job_id in _NOT_JOBS or _NO_JOB.fullmatch(job_id):
+            raise InvalidOption("job_id", f"{job_id!r} names a key of the queue itself, not a job")
         return self.base + job_id
 
     def lock(self, job_id: str) -> str:

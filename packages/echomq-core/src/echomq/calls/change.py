@@ -43,7 +43,7 @@ def update_progress(keys: Keys, job_id: str, progress: object) -> ScriptCall[Non
     """
     return ScriptCall(
         script="updateProgress",
-        keys=(keys.job(job_id), keys.events, keys.meta),
+        keys=(keys.job_named(job_id), keys.events, keys.meta),
         args=(job_id, codec.encode_json(f"progress of job {job_id}", progress)),
         decode=replies.Checked(replies.nothing, "updateProgress", job_id),
         repeatable=True,
@@ -59,7 +59,7 @@ def update_data(keys: Keys, job_id: str, data: object) -> ScriptCall[None]:
     """
     return ScriptCall(
         script="updateData",
-        keys=(keys.job(job_id),),
+        keys=(keys.job_named(job_id),),
         args=(codec.encode_json(f"data of job {job_id}", data),),
         decode=replies.Checked(replies.nothing, "updateData", job_id),
         repeatable=True,
@@ -86,7 +86,7 @@ def add_log(keys: Keys, job_id: str, row: str, keep: int | None = None) -> Scrip
         raise InvalidOption("row", f"a log row is text, not {row!r}")
     return ScriptCall(
         script="addLog",
-        keys=(keys.job(job_id), keys.logs(job_id)),
+        keys=(keys.job_named(job_id), keys.logs(job_id)),
         args=(job_id, codec.as_utf8(row), keep or ""),
         decode=replies.Checked(replies.number, "addLog", job_id),
     )
@@ -146,7 +146,7 @@ def change_delay(keys: Keys, job_id: str, delay_ms: int, now_ms: int) -> ScriptC
     return ScriptCall(
         script="changeDelay",
         keys=(keys.delayed, keys.meta, keys.marker, keys.events),
-        args=(delay_ms, now_ms, job_id, keys.job(job_id)),
+        args=(delay_ms, now_ms, job_id, keys.job_named(job_id)),
         decode=replies.Checked(replies.nothing, "changeDelay", job_id),
     )
 
@@ -164,6 +164,7 @@ def change_priority(keys: Keys, job_id: str, priority: int, *, lifo: bool = Fals
         InvalidOption: The priority is outside the range.
         JobNotFound: By ``decode``; nothing was written.
     """
+    keys.job_named(job_id)  # the script makes the key itself, whatever it leads to
     if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority <= MAX_PRIORITY:
         raise InvalidOption("priority", f"must be a whole number between 0 and {MAX_PRIORITY}, not {priority!r}")
     return ScriptCall(
@@ -206,7 +207,7 @@ def reprocess_job(
     return ScriptCall(
         script="reprocessJob",
         keys=(
-            *(keys.job(job_id), keys.events, keys.completed if completed else keys.failed, keys.wait),
+            *(keys.job_named(job_id), keys.events, keys.completed if completed else keys.failed, keys.wait),
             *(keys.meta, keys.active, keys.marker, keys.prioritized, keys.priority_counter),
         ),
         args=(

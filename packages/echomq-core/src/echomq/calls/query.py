@@ -51,8 +51,12 @@ class _ReadJob:
 
 
 def get_job(keys: Keys, job_id: str) -> Command[Job | None]:
-    """Read one job; decodes to None if it does not exist."""
-    return Command(parts=("HGETALL", keys.job(job_id)), decode=_ReadJob(keys, job_id), repeatable=True)
+    """Read one job; decodes to None if it does not exist.
+
+    Raises:
+        InvalidOption: That is no id of a job.
+    """
+    return Command(parts=("HGETALL", keys.job_named(job_id)), decode=_ReadJob(keys, job_id), repeatable=True)
 
 
 def get_state(keys: Keys, job_id: str) -> ScriptCall[JobState]:

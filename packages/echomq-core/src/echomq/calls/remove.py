@@ -62,10 +62,11 @@ def remove_job(keys: Keys, job_id: str, with_children: bool = True) -> ScriptCal
     Raises:
         JobLocked: By ``decode``; it, or a child, is being processed. Nothing was written.
         JobBelongsToScheduler: By ``decode``; it is the pending job of a scheduler. Nothing was written.
+        InvalidOption: That is no id of a job.
     """
     return ScriptCall(
         script="removeJob",
-        keys=(keys.job(job_id), keys.repeat),
+        keys=(keys.job_named(job_id), keys.repeat),
         args=(job_id, "1" if with_children else "0", keys.base),
         decode=_ReadRemoved("removeJob", job_id),
         repeatable=True,
@@ -92,7 +93,7 @@ def remove_tree(keys: Keys, job_id: str, *, effort: int, begun: bool) -> ScriptC
     """
     return ScriptCall(
         script="removeTree",
-        keys=(keys.job(job_id), keys.repeat),
+        keys=(keys.job_named(job_id), keys.repeat),
         args=(job_id, keys.base, effort, "1" if begun else "0"),
         decode=_ReadRemoved("removeTree", job_id),
         repeatable=True,
