@@ -1,6 +1,7 @@
 """Bad input: refused before anything is sent, with a message that says what was seen, what is allowed, what to do."""
 
 import math
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +20,8 @@ from echomq import (
     UsageError,
 )
 from support.shells import Shell
+
+NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001
 
 NOWHERE = "redis://localhost:1"
 """No server listens there: what is refused here is refused before anything is sent."""
@@ -204,6 +207,46 @@ def test_wrong_default_options(shell: Shell) -> None:
         shell.queue("mail", NOWHERE, default_job_options={"priority": -1})
     with pytest.raises(InvalidOption, match=r"default_job_options\.job_id: no two jobs can share an id"):
         shell.queue("mail", NOWHERE, default_job_options={"job_id": "mine"})
+
+
+ODD: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "rate limit": ("limit: expected RateLimit, not 5", lambda queue: queue.set_global_rate_limit(5)),
+    "moment": ("until_ms: expected an aware datetime, or", lambda queue: queue.retry_jobs(until_ms="yesterday")),
+    "naive moment": ("until_ms: 2030-01-01T00:00:00 has no", lambda queue: queue.retry_jobs(until_ms=NAIVE)),
+    "grace": ("grace: must be at least 0 ms, not -5", lambda queue: queue.clean(-5)),
+    "limit": ("limit: must be between 0 and", lambda queue: queue.clean(limit=-5)),
+    "steps": ("count: must be between 1 and", lambda queue: queue.promote_jobs(count=0)),
+    "length": ("length: must be between 0 and", lambda queue: queue.trim_events(-1)),
+    "rows": ("keep: must be between 0 and", lambda queue: queue.add_log("mine", "row", keep=-1)),
+    "row": ("row: a log row is text, not b'row'", lambda queue: queue.add_log("mine", b"row")),
+    "no jobs": ("jobs: expected (name, data) or", lambda queue: queue.add_bulk(None)),
+    "text as jobs": ("jobs[0]: expected (name, data) or", lambda queue: queue.add_bulk("send")),
+    "names": ("unknown option '1'", lambda queue: queue.add_bulk([("send", None, {1: 2})])),
+}
+"""Operation -> how the message begins, and a wrong use."""
+
+
+@pytest.mark.parametrize("name", ODD)
+async def test_arguments_that_make_no_sense(shell: Shell, name: str) -> None:
+    """Arguments that make no sense are refused before anything is sent, by the name of the argument."""
+    says, use = ODD[name]
+
+    with pytest.raises(UsageError) as caught:
+        await use(shell.queue("mail", NOWHERE, write_meta=False))
+
+    assert str(caught.value).startswith(says)
+
+
+def test_defaults_that_are_no_options(shell: Shell) -> None:
+    """Default options that are no mapping are refused."""
+    with pytest.raises(InvalidOption, match="default_job_options: expected a mapping"):
+        shell.queue("mail", NOWHERE, default_job_options=["attempts"])
+
+
+async def test_event_log_of_an_impossible_length(shell: Shell) -> None:
+    """A length of the event log that is no count is refused, at the latest when it would be written."""
+    with pytest.raises(InvalidOption, match="max_events: must be between 0 and"):
+        await shell.queue("mail", NOWHERE, max_events=-1).count()
 
 
 @pytest.mark.parametrize(

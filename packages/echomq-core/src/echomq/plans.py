@@ -18,10 +18,11 @@ from .call import Batch, Command, ScriptCall
 from .calls import add as add_calls
 from .calls import queue as queue_calls
 from .calls import remove as remove_calls
-from .checks import whole
+from .checks import check_names, nested, whole
 from .errors import BulkAddFailed, EchoMQError, InvalidOption, JobLocked
 from .job import Job
 from .keys import Keys
+from .moments import moment_ms
 from .options import JobOptions, RateLimit, job_options
 from .states import JobState
 from .version import __version__
@@ -80,6 +81,8 @@ def checked_defaults(defaults: Mapping[str, Any] | None) -> Mapping[str, Any]:
         InvalidOption: A value is not acceptable, or there is a job id, which no two jobs can share.
         UnknownOption: No option has that name.
     """
+    if defaults is not None and not isinstance(defaults, Mapping):
+        raise InvalidOption("default_job_options", f"expected a mapping of names to values, not {defaults!r}")
     defaults = dict(defaults or {})
     if defaults.get("job_id") is not None:
         raise InvalidOption("default_job_options.job_id", "no two jobs can share an id; pass it with each job")
@@ -115,6 +118,8 @@ def drafts(keys: Keys, jobs: Iterable[NewJob], defaults: Mapping[str, object], n
     Raises:
         InvalidOption: An item is not ``(name, data)`` or ``(name, data, options)``, or as :func:`draft`.
     """
+    if not isinstance(jobs, Iterable):
+        raise InvalidOption("jobs", f"expected (name, data) or (name, data, options) of each job, not {jobs!r}")
     result = []
     for index, item in enumerate(jobs):
         if not isinstance(item, tuple) or not 2 <= len(item) <= 3:
@@ -124,6 +129,7 @@ def drafts(keys: Keys, jobs: Iterable[NewJob], defaults: Mapping[str, object], n
         options = item[2] if len(item) == 3 else {}
         if not isinstance(options, Mapping):
             raise InvalidOption(f"jobs[{index}]", f"options are a mapping of names to values, not {options!r}")
+        check_names(JobOptions, options)  # names that are no text cannot be keywords
         result.append(draft(keys, item[0], item[1], options, defaults, now_ms))
     return result
 
@@ -282,6 +288,7 @@ def move_all_to_wait(keys: Keys, state: JobState, *, count: int, until_ms: int |
     Source: protocol spec 04 section 2.10.
     """
     whole("count", count, 1)
+    until_ms = None if until_ms is None else moment_ms("until_ms", until_ms)
     while (yield queue_calls.move_jobs_to_wait(keys, state, count, until_ms)):
         pass
 
@@ -289,8 +296,12 @@ def move_all_to_wait(keys: Keys, state: JobState, *, count: int, until_ms: int |
 def announce(keys: Keys, max_events: int) -> Command[None]:
     """Write the queue's settings record: who uses it, and how long its event log may grow.
 
+    Raises:
+        InvalidOption: ``max_events`` is no count.
+
     Source: protocol spec 05 section 1.
     """
+    whole("max_events", max_events)
     return queue_calls.write_meta(keys, version=f"echomq:{__version__}", max_events=max_events)
 
 
@@ -302,7 +313,12 @@ def global_concurrency(keys: Keys, concurrency: int | None) -> Command[Any]:
 
 
 def global_rate_limit(keys: Keys, limit: RateLimit | None) -> Command[Any]:
-    """Set the rate limit over all workers; None lifts it."""
+    """Set the rate limit over all workers; None lifts it.
+
+    Raises:
+        InvalidOption: It is no rate limit.
+    """
+    limit = nested(RateLimit, "limit", limit)
     if limit is None:
         return queue_calls.remove_global_rate_limit(keys)
     return queue_calls.set_global_rate_limit(keys, limit.max, limit.duration)

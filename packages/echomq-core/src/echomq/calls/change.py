@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from echomq import codec, replies
 from echomq.call import Command, ScriptCall
+from echomq.checks import whole
 from echomq.errors import InvalidOption
 from echomq.keys import Keys
 from echomq.options import MAX_PRIORITY
@@ -79,11 +80,13 @@ def add_log(keys: Keys, job_id: str, row: str, keep: int | None = None) -> Scrip
         Decodes to the number of rows there are now.
 
     Raises:
-        InvalidOption: ``row`` is no text.
+        InvalidOption: ``row`` is no text, or ``keep`` no count.
         JobNotFound: By ``decode``; nothing was written.
     """
     if not isinstance(row, str):
         raise InvalidOption("row", f"a log row is text, not {row!r}")
+    if keep is not None:
+        whole("keep", keep)
     return ScriptCall(
         script="addLog",
         keys=(keys.job_named(job_id), keys.logs(job_id)),

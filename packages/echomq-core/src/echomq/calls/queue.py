@@ -12,6 +12,7 @@ import attrs
 
 from echomq import codec, replies
 from echomq.call import Command, Reply, ScriptCall
+from echomq.checks import whole
 from echomq.errors import InvalidOption, QueueHasActiveJobs, QueueNotPaused
 from echomq.keys import Keys
 from echomq.states import JobState
@@ -271,7 +272,12 @@ def _at_least_one(field: str, value: object) -> None:
 
 
 def trim_events(keys: Keys, count: int) -> Command[int]:
-    """Shorten the events stream to about ``count`` entries; decodes to how many went. Repeatable."""
+    """Shorten the events stream to about ``count`` entries; decodes to how many went. Repeatable.
+
+    Raises:
+        InvalidOption: ``count`` is no count.
+    """
+    whole("length", count)
     return Command(parts=("XTRIM", keys.events, "MAXLEN", "~", count), decode=replies.number, repeatable=True)
 
 
