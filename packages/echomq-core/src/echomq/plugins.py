@@ -1,86 +1,81 @@
-"""Finds the installed drivers and chooses one.
+"""The plugins of this environment, and the driver that serves a connection.
 
 A driver named by ``driver=`` is used. Else a ready client goes to the driver
 that owns it, and a URL or options object to the driver whose first choice its
 scheme is, or to one that serves the scheme as well. Two first choices are an
 error that names both.
 
-A plugin that fails to load is reported with its name and breaks only itself.
-
 Source: design.md sections 4 and 7.
 """
 
-import warnings
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 
-import attrs
 import pluggy
 
 from . import hookspecs
 from .address import parse_url
 from .driver import AsyncConnection, Connection, ConnectionOptions, ConnectionSource, DriverPlugin
 from .errors import DriverMissing, PluginError, UsageError
+from .extensions import Extensions
+from .registry import Drivers, Registry, load_drivers, load_plugins
 
-__all__ = ["Drivers", "choose", "connect", "connect_async", "installed_drivers", "load_drivers", "resolved"]
-
-
-@attrs.frozen
-class Drivers:
-    """The drivers that are installed.
-
-    Attributes:
-        working: By name.
-        broken: What kept the others from loading, by name of their entry point.
-    """
-
-    working: dict[str, DriverPlugin]
-    broken: dict[str, Exception] = attrs.field(factory=dict)
-
-
-def load_drivers(points: "tuple[EntryPoint, ...]") -> Drivers:
-    """Load the plugins that these entry points name, and register their hooks.
-
-    A plugin that fails is warned about and left out.
-    """
-    manager = pluggy.PluginManager(hookspecs.PROJECT)
-    manager.add_hookspecs(hookspecs)
-    working: dict[str, DriverPlugin] = {}
-    broken: dict[str, Exception] = {}
-    for point in points:
-        try:
-            working |= _register(manager, point, working)
-        except Exception as error:  # noqa: BLE001  # whatever a stranger's module raises must not break the others
-            broken[point.name] = error
-            warnings.warn(f"EchoMQ plugin {point.name!r} ({point.value}) failed to load: {error!r}", stacklevel=2)
-    return Drivers(working, broken)
-
-
-def _register(
-    manager: pluggy.PluginManager, point: EntryPoint, known: dict[str, DriverPlugin]
-) -> dict[str, DriverPlugin]:
-    plugin = point.load()
-    manager.register(plugin, point.name)
-    try:
-        # Only this finds a misspelt hook; without it the plugin would do nothing, silently.
-        manager.check_pending()
-        others = [other for other in manager.get_plugins() if other is not plugin]
-        found = manager.subset_hook_caller("echomq_register_driver", others)()
-    except Exception:
-        manager.unregister(plugin)
-        raise
-    for driver in found:
-        if not isinstance(driver, DriverPlugin):
-            raise PluginError(f"echomq_register_driver returned {driver!r}, expected a DriverPlugin")
-        if driver.name in known:
-            raise PluginError(f"another plugin brings a driver called {driver.name!r} already")
-    return {driver.name: driver for driver in found}
+__all__ = [
+    "Drivers",
+    "choose",
+    "connect",
+    "connect_async",
+    "extensions",
+    "installed",
+    "installed_drivers",
+    "load_drivers",
+    "register",
+    "resolved",
+    "unregister",
+]
 
 
 @cache
+def installed() -> Registry:
+    """Return the plugins of this environment, and those registered since; looked for once."""
+    return load_plugins(tuple(entry_points(group=hookspecs.PROJECT)))
+
+
 def installed_drivers() -> Drivers:
-    """Return the drivers of this environment; looked for once."""
-    return load_drivers(tuple(entry_points(group=hookspecs.PROJECT)))
+    """Return the drivers of this environment."""
+    return installed().drivers
+
+
+def extensions() -> Extensions:
+    """Return what the plugins of this environment bring beside drivers; always the same object."""
+    return installed().extensions
+
+
+def register(plugin: object, name: str) -> None:
+    """Use a plugin that no entry point names: a module or an object whose functions are marked by ``hookimpl``.
+
+    Queues and workers that exist already add through it too; they hear its other hooks if they are made afterwards.
+
+    Args:
+        plugin: The plugin.
+        name: What it is called in reports.
+
+    Raises:
+        PluginError: A plugin of that name is registered, or this one does not fit.
+    """
+    try:
+        installed().add(plugin, name)
+    except (ValueError, pluggy.PluginValidationError) as error:
+        raise PluginError(f"plugin {name!r} cannot be registered: {error}") from error
+
+
+def unregister(name: str) -> None:
+    """Use a plugin no longer.
+
+    Raises:
+        PluginError: None has that name.
+    """
+    installed().remove(name)
 
 
 def connect(source: ConnectionSource, *, driver: str | None = None) -> Connection:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from echomq import plans
+from echomq import middleware, plans, plugins
 from echomq.calls.add import add_job
 from echomq.clock import wall_ms
+from echomq.extensions import report
 from echomq.keys import DEFAULT_PREFIX, Keys
 
 from .run import opened, perform
@@ -63,6 +64,8 @@ async def add(
     """
     job = plans.draft(Keys(queue, prefix), name, data, options, {}, wall_ms())
     async with opened(connection) as link:
+        if layers := plugins.extensions().add_layers:
+            return await perform(link, middleware.add(layers, job, report))
         return attrs.evolve(job, id=await link.send(add_job(job)))
 
 
@@ -93,4 +96,6 @@ async def add_bulk(
     """
     new = plans.drafts(Keys(queue, prefix), jobs, {}, wall_ms())
     async with opened(connection) as link:
+        if layers := plugins.extensions().add_layers:
+            return await perform(link, middleware.add_bulk(layers, new, report, atomic=atomic))
         return await perform(link, plans.add_bulk(new, atomic=atomic))

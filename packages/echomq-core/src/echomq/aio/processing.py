@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import attrs
 
@@ -18,10 +18,27 @@ from echomq.job import Job
 
 from .context import Context, Host, ThreadContext, bind_context
 
-__all__ = ["Processing", "Processor"]
+__all__ = ["JobRunner", "Processing", "Processor"]
 
 Processor: TypeAlias = Callable[[Job], Any] | Callable[[Job, Any], Any]
 """``processor(job)`` or ``processor(job, ctx)``; ``async def`` or plain."""
+
+
+class JobRunner(Protocol):
+    """What a worker needs in order to run jobs."""
+
+    def context(self, job: Job, token: str, host: Host) -> Context | ThreadContext:
+        """Return the ``ctx`` of a job."""
+        ...
+
+    def call(self, job: Job, context: Context | ThreadContext) -> Awaitable[Any]:
+        """Run a job in the present task, or in a thread."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+        ...
+
 
 _MANY_THREADS = 1 << 16
 """The pool makes a thread only when none is idle, so that the worker's concurrency is the limit."""

@@ -35,7 +35,7 @@ from echomq.sync.renewal import Lease, Renewal
 
 from .complaints import Complaints
 from .listeners import Listeners
-from .processing import Processing
+from .processing import JobRunner
 from .run import perform
 from .slots import Held, Slots
 
@@ -64,7 +64,7 @@ class Shift:
 
     keys: Keys
     options: WorkerOptions
-    processing: Processing
+    processing: JobRunner
     listeners: Listeners
     connection: AsyncConnection
     until_drained: bool

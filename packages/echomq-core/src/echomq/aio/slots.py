@@ -42,7 +42,7 @@ from echomq.scheduling.timing import pause_ms
 from echomq.signals import Unrecoverable
 
 from .context import Context, ThreadContext
-from .processing import Processing
+from .processing import JobRunner
 
 __all__ = ["Held", "Slots"]
 
@@ -105,7 +105,7 @@ class Slots:
     Attributes:
         connection: For all calls but the blocking ones.
         options: The worker's.
-        processing: The user's function.
+        processing: Runs the user's function.
         takes_more: Tells whether a finish may bring the next job along.
         released: Told when a slot has got rid of its job.
         tell: Calls the listeners of a local event.
@@ -117,7 +117,7 @@ class Slots:
 
     connection: AsyncConnection
     options: WorkerOptions
-    processing: Processing
+    processing: JobRunner
     takes_more: Callable[[], bool]
     released: Callable[[Reported], None]
     tell: Callable[..., None]

@@ -26,7 +26,8 @@ from echomq.scheduling import messages
 from .connecting import connect
 from .interrupts import on_interrupt
 from .listeners import Listeners
-from .processing import Processing
+from .plugged import plug_in, with_backoffs
+from .routing import job_runner
 from .run import is_open
 from .shift import Shift
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from echomq.driver import ConnectionSource
     from echomq.keywords import WorkerKeywords
 
-    from .processing import Processor
+    from .routing import Processors
 
 __all__ = ["EVENTS", "Worker"]
 
@@ -68,9 +69,10 @@ class Worker:
 
     Args:
         queue: Name of the queue.
-        processor: ``processor(job)`` or ``processor(job, ctx)``. ``async def`` runs on the event
-            loop, a plain function in a thread. What it returns is the job's result, any JSON value;
-            what it raises fails the attempt, but the signals of :mod:`echomq.signals` steer.
+        processor: ``processor(job)`` or ``processor(job, ctx)``; or a mapping, with one for each name of a
+            job. ``async def`` runs on the event loop, a plain function in a thread. What it returns is the
+            job's result, any JSON value; what it raises fails the attempt, but the signals of
+            :mod:`echomq.signals` steer.
         connection: A URL, options, a ready client, or an open connection, which is not closed here.
             None takes the URL from ``ECHOMQ_URL``.
         prefix: Name space of the queue.
@@ -83,17 +85,17 @@ class Worker:
     def __init__(
         self,
         queue: str,
-        processor: Processor,
+        processor: Processors,
         connection: ConnectionSource = None,
         *,
         prefix: str = DEFAULT_PREFIX,
         **options: Unpack[WorkerKeywords],
     ) -> None:
         self.keys = Keys(queue, prefix)
-        self.options: WorkerOptions = worker_options(**options)
-        self._processing = Processing(processor)
+        self.options: WorkerOptions = with_backoffs(worker_options(**options))
         self._source = connection
         self._listeners = Listeners(tuple(EVENTS))
+        self._processing = plug_in(job_runner(processor), self.keys, self._listeners)
         self._shift: Shift | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._gone: asyncio.Event | None = None

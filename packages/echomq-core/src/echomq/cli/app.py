@@ -5,11 +5,13 @@
 
 import os
 import sys
+from functools import cache
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from echomq.errors import EchoMQError, UsageError
+from echomq import plugins
+from echomq.errors import EchoMQError, PluginError, UsageError
 
 from . import FAILURE, INTERRUPTED, USAGE, version_text
 from .counts import counts
@@ -60,8 +62,19 @@ def _root(
         print(context.get_help())
 
 
+@cache
+def add_commands_of_plugins() -> None:
+    """Let plugins add their commands; one that fails is told by name, and the others stay."""
+    for add_commands in plugins.extensions().commands:
+        try:
+            add_commands(app=app)
+        except PluginError as error:
+            print(f"echomq: warning: {_one_line(str(error))}", file=sys.stderr)
+
+
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
+    add_commands_of_plugins()
     try:
         # Outside of "standalone" mode an early exit comes back as a number.
         ended: Any = app(arguments, prog_name="echomq", standalone_mode=False)

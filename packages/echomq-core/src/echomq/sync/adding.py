@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from echomq import plans
+from echomq import middleware, plans, plugins
 from echomq.calls.add import add_job
 from echomq.clock import wall_ms
+from echomq.extensions import report
 from echomq.keys import DEFAULT_PREFIX, Keys
 
 from .run import opened, perform
@@ -60,6 +61,8 @@ def add(
     """
     job = plans.draft(Keys(queue, prefix), name, data, options, {}, wall_ms())
     with opened(connection) as link:
+        if layers := plugins.extensions().add_layers:
+            return perform(link, middleware.add(layers, job, report))
         return attrs.evolve(job, id=link.send(add_job(job)))
 
 
@@ -90,4 +93,6 @@ def add_bulk(
     """
     new = plans.drafts(Keys(queue, prefix), jobs, {}, wall_ms())
     with opened(connection) as link:
+        if layers := plugins.extensions().add_layers:
+            return perform(link, middleware.add_bulk(layers, new, report, atomic=atomic))
         return perform(link, plans.add_bulk(new, atomic=atomic))

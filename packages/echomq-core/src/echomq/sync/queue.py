@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from echomq import plans
+from echomq import middleware, plans, plugins
 from echomq.calls import add as add_calls
 from echomq.calls import change, fetch, query
 from echomq.calls import queue as queue_calls
 from echomq.calls import remove as remove_calls
 from echomq.clock import wall_ms
+from echomq.extensions import report
 from echomq.keys import DEFAULT_PREFIX, Keys
 from echomq.moments import duration_ms
 from echomq.states import JobState
@@ -80,6 +81,7 @@ class Queue:
         self._defaults: Mapping[str, object] = plans.checked_defaults(default_job_options)
         self._max_events = max_events
         self._meta_due = write_meta
+        self._extensions = plugins.extensions()
         self._is_owner = not is_open(connection)
         self._connection: Connection = connect(connection) if self._is_owner else connection
 
@@ -109,11 +111,15 @@ class Queue:
     def add(self, name: str, data: object = None, **options: Unpack[JobKeywords]) -> Job:
         """Add one job; see :func:`echomq.add`."""
         job = plans.draft(self.keys, name, data, options, self._defaults, wall_ms())
+        if layers := self._extensions.add_layers:
+            return self._perform(middleware.add(layers, job, report))
         return attrs.evolve(job, id=self._send(add_calls.add_job(job)))
 
     def add_bulk(self, jobs: Iterable[NewJob], *, atomic: bool = True) -> list[Job]:
         """Add many jobs in one round trip; see :func:`echomq.add_bulk`."""
         new = plans.drafts(self.keys, jobs, self._defaults, wall_ms())
+        if layers := self._extensions.add_layers:
+            return self._perform(middleware.add_bulk(layers, new, report, atomic=atomic))
         return self._perform(plans.add_bulk(new, atomic=atomic))
 
     # -- the queue ------------------------------------------------------------------------------

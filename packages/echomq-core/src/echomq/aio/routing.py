@@ -1,0 +1,110 @@
+"""Which function runs a job, and what runs around it.
+
+Source: design.md sections 2 and 7.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+import attrs
+
+from echomq import middleware
+from echomq.errors import EchoMQError, UsageError
+from echomq.job import Job
+from echomq.middleware import Layer, Report
+
+from .context import Context, Host, ThreadContext, bind_context
+from .processing import JobRunner, Processing, Processor
+
+__all__ = ["Processors", "Routing", "Surrounded", "job_runner"]
+
+Processors: TypeAlias = Processor | Mapping[str, Processor]
+"""A processor for all jobs, or one for each name of a job."""
+
+
+def job_runner(processors: Processors) -> JobRunner:
+    """Return what runs the jobs of a worker.
+
+    Raises:
+        UsageError: A processor cannot be called, or there is none.
+    """
+    return Routing(processors) if isinstance(processors, Mapping) else Processing(processors)
+
+
+@attrs.define(eq=False)
+class Routing:
+    """Runs each job by the processor of its name; names only choose, nothing is ever imported by them.
+
+    Attributes:
+        processors: By name of the job; read while the worker runs, so more may come.
+    """
+
+    processors: Mapping[str, Processor]
+    _runners: dict[str, Processing] = attrs.field(init=False, factory=dict)
+    _unknown: Processing = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Look at each processor once, early."""
+        if not self.processors:
+            raise UsageError("processor: expected one for each name of a job, but there is none")
+        for name in self.processors:
+            self._runner(name)
+        self._unknown = Processing(self._refuse)
+
+    def _runner(self, name: str) -> Processing:
+        runner = self._runners.get(name)
+        if runner is None:
+            if name not in self.processors:
+                return self._unknown
+            runner = self._runners[name] = Processing(self.processors[name])
+        return runner
+
+    async def _refuse(self, job: Job) -> None:
+        known = ", ".join(sorted(self.processors))
+        raise EchoMQError(f"no processor for jobs called {job.name!r}; this worker has: {known}")
+
+    def context(self, job: Job, token: str, host: Host) -> Context | ThreadContext:
+        """See :class:`~echomq.aio.processing.JobRunner`."""
+        return self._runner(job.name).context(job, token, host)
+
+    def call(self, job: Job, context: Context | ThreadContext) -> Awaitable[Any]:
+        """See :class:`~echomq.aio.processing.JobRunner`."""
+        return self._runner(job.name).call(job, context)
+
+    def close(self) -> None:
+        """See :class:`~echomq.aio.processing.JobRunner`."""
+        for runner in self._runners.values():
+            runner.close()
+
+
+@attrs.define(eq=False)
+class Surrounded:
+    """Runs jobs through the layers of plugins.
+
+    Attributes:
+        runner: Runs them.
+        layers: From the outermost.
+        report: Told what goes wrong in a layer.
+    """
+
+    runner: JobRunner
+    layers: tuple[Layer, ...]
+    report: Report
+
+    def context(self, job: Job, token: str, host: Host) -> Context | ThreadContext:
+        """See :class:`~echomq.aio.processing.JobRunner`."""
+        return self.runner.context(job, token, host)
+
+    async def call(self, job: Job, context: Context | ThreadContext) -> Any:
+        """See :class:`~echomq.aio.processing.JobRunner`."""
+        bind_context(context)
+        run: Callable[[Job], Awaitable[Any]] = partial(self._run, context)
+        return await middleware.process(self.layers, job, self.report, run)
+
+    def _run(self, context: Context | ThreadContext, job: Job) -> Awaitable[Any]:
+        return self.runner.call(job, context)
+
+    def close(self) -> None:
+        """See :class:`~echomq.aio.processing.JobRunner`."""
+        self.runner.close()

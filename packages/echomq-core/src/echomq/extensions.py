@@ -1,0 +1,175 @@
+"""What plugins bring beside drivers, ready for use.
+
+It is computed when a plugin is registered, so that a job pays for the plugins
+there are, and nothing where there is none.
+
+Source: design.md section 7.
+"""
+
+import inspect
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+import pluggy
+
+from .backoff import BackoffStrategy
+from .errors import PluginError
+from .job import Job
+from .keys import Keys
+from .middleware import Layer, Middleware
+
+__all__ = ["Extensions", "Hook", "hooks_of", "report"]
+
+_log = logging.getLogger("echomq.plugins")
+
+_HEARD = {
+    "completed": ("echomq_job_completed", ("job", "result")),
+    "failed": ("echomq_job_failed", ("job", "error")),
+    "stalled": ("echomq_job_stalled", ("job_id",)),
+    "lock_lost": ("echomq_lock_lost", ("job_id", "worker_name")),
+}
+"""Local event of a worker -> the hook that hears it, and the names of the event's arguments."""
+
+
+def report(problem: PluginError) -> None:
+    """Log what a plugin did wrong; the message names it."""
+    _log.error("%s", problem, exc_info=problem.__cause__)
+
+
+@attrs.frozen
+class Hook:
+    """A plugin's implementation of a hook.
+
+    Attributes:
+        plugin: Name of the plugin.
+        name: Of the hook.
+        function: What to call.
+        takes: Names of the arguments it wants.
+    """
+
+    plugin: str
+    name: str
+    function: Callable[..., Any]
+    takes: tuple[str, ...]
+
+    def __call__(self, **known: Any) -> Any:
+        """Call it with the arguments it wants; an ``async`` one gives an awaitable.
+
+        Raises:
+            PluginError: It raised; tells which plugin.
+        """
+        try:
+            answer = self.function(**{name: known[name] for name in self.takes})
+        except Exception as error:
+            raise self._problem(error) from error
+        return self._awaited(answer) if inspect.isawaitable(answer) else answer
+
+    async def _awaited(self, answer: Any) -> Any:
+        try:
+            return await answer
+        except Exception as error:
+            raise self._problem(error) from error
+
+    def _problem(self, error: Exception) -> PluginError:
+        return PluginError(f"plugin {self.plugin!r}: {self.name} raised {error!r}")
+
+
+def hooks_of(manager: pluggy.PluginManager, name: str) -> list[Hook]:
+    """Return who implements a hook, in the order in which they are called."""
+    caller = getattr(manager.hook, name)
+    return [
+        Hook(implementation.plugin_name, name, implementation.function, tuple(implementation.argnames))
+        for implementation in reversed(caller.get_hookimpls())
+    ]
+
+
+@attrs.define(eq=False)
+class Extensions:
+    """What the plugins of a process add to queues, workers and the command line.
+
+    Attributes:
+        add_layers: Around each add, from the outermost.
+        processing_layers: Around each job of a worker, from the outermost.
+        backoff_strategies: By type.
+        commands: Add commands to the command line.
+    """
+
+    add_layers: tuple[Layer, ...] = ()
+    processing_layers: tuple[Layer, ...] = ()
+    backoff_strategies: Mapping[str, BackoffStrategy] = attrs.field(factory=dict)
+    commands: tuple[Hook, ...] = ()
+    _heard: tuple[tuple[str, Hook], ...] = ()
+
+    def read(self, manager: pluggy.PluginManager) -> None:
+        """Ask all registered plugins anew.
+
+        Raises:
+            PluginError: One answers something else than its hook promises, or two claim a backoff type.
+        """
+        ordered = sorted(_middleware(manager), key=lambda found: (found[1].order, found[0]))
+        before = [_before_add(hook) for hook in hooks_of(manager, "echomq_before_add")]
+        strategies = _strategies(manager)
+        # Nothing changes unless all of it can be read.
+        self.add_layers = (*before, *_layers(ordered, "around_add"))
+        self.processing_layers = _layers(ordered, "around_processing")
+        self.backoff_strategies = strategies
+        self.commands = tuple(hooks_of(manager, "echomq_register_commands"))
+        self._heard = tuple((event, hook) for event, (name, _) in _HEARD.items() for hook in hooks_of(manager, name))
+
+    def listeners(self, keys: Keys) -> Iterator[tuple[str, Callable[..., Any]]]:
+        """Give the events of a worker that plugins hear, with the listener of each.
+
+        Args:
+            keys: Of the worker's queue.
+        """
+        for event, hook in self._heard:
+            yield event, _listener(hook, _HEARD[event][1], keys)
+
+
+def _listener(hook: Hook, names: Sequence[str], keys: Keys) -> Callable[..., Any]:
+    return lambda *args: hook(keys=keys, **dict(zip(names, args, strict=True)))
+
+
+def _middleware(manager: pluggy.PluginManager) -> Iterator[tuple[str, Middleware]]:
+    for hook in hooks_of(manager, "echomq_register_middleware"):
+        answer = hook()
+        for found in [answer] if isinstance(answer, Middleware) else answer:
+            if not isinstance(found, Middleware):
+                raise PluginError(f"plugin {hook.plugin!r}: {hook.name} gave {found!r}, expected a Middleware")
+            yield hook.plugin, found
+
+
+def _layers(ordered: Sequence[tuple[str, Middleware]], role: str) -> tuple[Layer, ...]:
+    return tuple(
+        Layer(plugin=plugin, role=role, function=getattr(found, role), required=found.required)
+        for plugin, found in ordered
+        if getattr(found, role) is not None
+    )
+
+
+def _before_add(hook: Hook) -> Layer:
+    def ask(job: Job) -> Any:
+        changed = hook.function(**dict.fromkeys(hook.takes, job))
+        yield job if changed is None else changed
+
+    return Layer(plugin=hook.plugin, role=hook.name, function=ask)
+
+
+def _strategies(manager: pluggy.PluginManager) -> dict[str, BackoffStrategy]:
+    found: dict[str, BackoffStrategy] = {}
+    owners: dict[str, str] = {}
+    for hook in hooks_of(manager, "echomq_register_backoffs"):
+        for name, strategy in hook().items():
+            if name in owners:
+                raise PluginError(f"plugins {owners[name]!r} and {hook.plugin!r} both bring the backoff {name!r}")
+            owners[name] = hook.plugin
+            found[name] = _named(hook.plugin, name, strategy)
+    return found
+
+
+def _named(plugin: str, name: str, strategy: BackoffStrategy) -> BackoffStrategy:
+    """Return the strategy so that what it raises tells the plugin."""
+    hook = Hook(plugin, f"backoff {name!r}", lambda args: strategy(*args), ("args",))
+    return lambda *args: hook(args=args)

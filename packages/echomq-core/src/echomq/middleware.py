@@ -1,0 +1,283 @@
+"""Code around adding and around processing, in layers. Pure.
+
+A layer is a generator function: what stands before its ``yield`` runs before,
+what stands after it runs after. It yields the job that goes on inwards, and
+receives what came back. The layer with the lowest ``order`` is the outermost.
+
+A layer can do no harm: what it raises is reported with its plugin's name, and the
+job goes on as if the layer were not there, unless the layer is ``required``.
+
+Source: design.md section 7.
+"""
+
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+from .calls.add import add_job
+from .errors import BulkAddFailed, EchoMQError, JobSignal, PluginError
+from .job import Job
+from .plans import Plan
+from .plans import add_bulk as plan_bulk
+
+__all__ = ["AroundAdd", "AroundProcessing", "Layer", "Middleware", "Report", "add", "add_bulk", "process"]
+
+AroundAdd: TypeAlias = Callable[[Job], Generator[Job, Job, None]]
+"""Called with the job, yields the job to add, receives it with its id; a failed add is raised at the ``yield``."""
+
+AroundProcessing: TypeAlias = Callable[[Job], Generator[Job, Any, Any] | AsyncGenerator[Job, Any]]
+"""Called with the job, yields the job to process, receives the result; what the job raised is raised at the
+``yield``. What a plain generator returns, unless None, becomes the result."""
+
+Report: TypeAlias = Callable[[PluginError], None]
+"""Is told what a plugin did wrong."""
+
+
+@attrs.frozen(kw_only=True)
+class Middleware:
+    """Code around adding, around processing, or both.
+
+    Attributes:
+        around_add: A generator function of (job); on the event loop it must not block.
+        around_processing: A generator function of (job), plain or ``async``.
+        order: Layers of lower order lie further out; those of the same order go by the plugin's name.
+        required: What it raises before its ``yield`` fails the add or the attempt, and what it raises
+            after a job was processed fails the attempt. False: it is only reported.
+    """
+
+    around_add: AroundAdd | None = None
+    around_processing: AroundProcessing | None = None
+    order: int = 0
+    required: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Layer:
+    """One generator function of a plugin.
+
+    Attributes:
+        plugin: Its name.
+        role: ``around_add`` or ``around_processing``.
+        function: The generator function.
+        required: See :class:`Middleware`.
+    """
+
+    plugin: str
+    role: str
+    function: Callable[[Job], Any]
+    required: bool = False
+
+    def problem(self, error: BaseException) -> PluginError:
+        """Return what to report when the function has raised this."""
+        told = PluginError(f"plugin {self.plugin!r}: {self.role} raised {error!r}")
+        told.__cause__ = error
+        return told
+
+
+@attrs.define
+class _Passage:
+    """One way through one layer.
+
+    Attributes:
+        layer: The layer.
+        report: Told what goes wrong in it.
+        steps: Its generator between ``enter`` and the way out; None: the layer has failed and is left alone.
+    """
+
+    layer: Layer
+    report: Report
+    steps: Any = None
+
+    def entered(self, job: object, before: Job) -> Job:
+        """Take what was yielded."""
+        if isinstance(job, Job):
+            return job
+        return self.refused(TypeError(f"yielded {job!r}, expected the job"), before)
+
+    def refused(self, error: Exception, job: Job) -> Job:
+        """Go on without the layer, unless it is required."""
+        self.steps = None
+        problem = self.layer.problem(error)
+        self.report(problem)
+        if self.layer.required:
+            raise problem
+        return job
+
+    def failed(self, error: BaseException, cause: BaseException | None = None) -> None:
+        """Report what the layer raised on the way out, unless it passed on what it got."""
+        if error is not cause:
+            self.report(self.layer.problem(error))
+
+    def enter(self, job: Job) -> Job:
+        try:
+            self.steps = self.layer.function(job)
+            return self.entered(next(self.steps), job)
+        except PluginError:
+            raise
+        except Exception as error:  # noqa: BLE001  # a plugin may raise anything
+            return self.refused(error, job)
+
+    def leave(self, added: Job) -> None:
+        if self.steps is None:
+            return
+        try:
+            self.steps.send(added)
+        except StopIteration:
+            return
+        except Exception as error:  # noqa: BLE001  # the job is added, whatever a plugin does then
+            self.failed(error)
+        else:
+            self.failed(_TWICE)
+
+    def leave_failed(self, cause: EchoMQError) -> None:
+        if self.steps is None:
+            return
+        try:
+            self.steps.throw(cause)
+        except StopIteration:
+            return
+        except Exception as error:  # noqa: BLE001  # the caller gets the cause
+            self.failed(error, cause)
+        else:
+            self.failed(_TWICE)
+
+
+_TWICE = RuntimeError("it must yield once, and yielded again")
+
+
+def add(layers: Sequence[Layer], job: Job, report: Report) -> Plan[Job]:
+    """Add a job through all layers.
+
+    Raises:
+        PluginError: A required layer raised; nothing was sent.
+        EchoMQError: As adding without any layer.
+    """
+    passages = [_Passage(layer, report) for layer in layers]
+    job = _entered(passages, job)
+    try:
+        added = attrs.evolve(job, id=(yield add_job(job)))
+    except EchoMQError as error:
+        _left(passages, error)
+        raise
+    _left(passages, added)
+    return added
+
+
+def add_bulk(layers: Sequence[Layer], jobs: Sequence[Job], report: Report, *, atomic: bool) -> Plan[list[Job]]:
+    """Add many jobs, each through all layers.
+
+    Raises:
+        PluginError: A required layer raised; nothing was sent.
+        EchoMQError: As :func:`echomq.plans.add_bulk`.
+    """
+    passages = [[_Passage(layer, report) for layer in layers] for _ in jobs]
+    entered = [_entered(way, job) for way, job in zip(passages, jobs, strict=True)]
+    try:
+        added = yield from plan_bulk(entered, atomic=atomic)
+    except BulkAddFailed as error:
+        for way, outcome in zip(passages, error.outcomes, strict=True):
+            _left(way, outcome)
+        raise
+    except EchoMQError as error:
+        for way in passages:
+            _left(way, error)
+        raise
+    for way, job in zip(passages, added, strict=True):
+        _left(way, job)
+    return added
+
+
+def _entered(passages: Sequence[_Passage], job: Job) -> Job:
+    for passage in passages:
+        job = passage.enter(job)
+    return job
+
+
+def _left(passages: Sequence[_Passage], outcome: Job | EchoMQError) -> None:
+    for passage in reversed(passages):
+        if isinstance(outcome, EchoMQError):
+            passage.leave_failed(outcome)
+        else:
+            passage.leave(outcome)
+
+
+async def process(layers: Sequence[Layer], job: Job, report: Report, run: Callable[[Job], Awaitable[Any]]) -> Any:
+    """Run a job through all layers.
+
+    Args:
+        layers: From the outermost.
+        job: As taken.
+        report: Told what goes wrong in a layer.
+        run: Processes the job.
+
+    Returns:
+        The result.
+
+    Raises:
+        PluginError: A required layer raised.
+        JobSignal: A layer steers the job.
+        BaseException: What the job raised.
+    """
+    if not layers:
+        return await run(job)
+    passage = _Passage(layers[0], report)
+    job = await _enter(passage, job)
+    try:
+        result = await process(layers[1:], job, report, run)
+    except BaseException as error:
+        await _leave_failed(passage, error)
+        raise
+    return await _leave(passage, result)
+
+
+async def _awaited(answer: Any) -> Any:
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+async def _enter(passage: _Passage, job: Job) -> Job:
+    try:
+        passage.steps = steps = passage.layer.function(job)
+        return passage.entered(await anext(steps) if hasattr(steps, "asend") else next(steps), job)
+    except (PluginError, JobSignal):
+        raise
+    except Exception as error:  # noqa: BLE001  # a plugin may raise anything
+        return passage.refused(error, job)
+
+
+async def _leave(passage: _Passage, result: Any) -> Any:
+    steps = passage.steps
+    if steps is None:
+        return result
+    try:
+        await _awaited(steps.asend(result) if hasattr(steps, "asend") else steps.send(result))
+    except (StopIteration, StopAsyncIteration) as end:
+        value = getattr(end, "value", None)
+        return result if value is None else value
+    except JobSignal:
+        raise
+    except Exception as error:
+        passage.failed(error)
+        if passage.layer.required:
+            raise passage.layer.problem(error) from error
+    else:
+        passage.failed(_TWICE)
+    return result
+
+
+async def _leave_failed(passage: _Passage, cause: BaseException) -> None:
+    steps = passage.steps
+    if steps is None:
+        return
+    try:
+        await _awaited(steps.athrow(cause) if hasattr(steps, "athrow") else steps.throw(cause))
+    except (StopIteration, StopAsyncIteration):
+        return
+    except JobSignal as signal:
+        if signal is not cause:
+            raise
+    except BaseException as error:  # noqa: BLE001  # the caller gets the cause
+        passage.failed(error, cause)
+    else:
+        passage.failed(_TWICE)
