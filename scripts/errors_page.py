@@ -34,6 +34,9 @@ _SECTIONS: dict[type[errors.EchoMQError], str] = {
     errors.ProtocolError: "",
     errors.PluginError: "",
     errors.BulkAddFailed: "",
+    errors.JobFailed: "",
+    errors.JobRemoved: "",
+    errors.ResultTimeout: "",
     errors.JobSignal: (
         "Not errors: job code raises them to steer its own job. None of the first four uses up an attempt."
     ),
@@ -65,6 +68,9 @@ ADVICE: dict[type[errors.EchoMQError], str] = {
     errors.ServerNotReady: "It loads, fails over or is busy. Wait and repeat; workers do so by themselves.",
     errors.PluginError: "Update or remove the extension that the message names.",
     errors.BulkAddFailed: "Go through `outcomes`, mend what the errors there say, and add those jobs again.",
+    errors.JobFailed: "Read `reason`, and the job itself if retention kept it; `queue.retry` runs it again.",
+    errors.JobRemoved: "Look who removes jobs: `remove`, `clean`, `drain`, `obliterate`, or retention long ago.",
+    errors.ResultTimeout: "Wait again with `queue.result`, or look where the job is. It is a `TimeoutError` too.",
 }
 """What to do about each error that does not say so itself."""
 

@@ -22,11 +22,13 @@ __all__ = [
     "EchoMQError",
     "InvalidOption",
     "JobBelongsToScheduler",
+    "JobFailed",
     "JobHasFailedChildren",
     "JobHasPendingChildren",
     "JobLocked",
     "JobNotFound",
     "JobNotInState",
+    "JobRemoved",
     "JobSignal",
     "LockMismatch",
     "LockMissing",
@@ -38,6 +40,7 @@ __all__ = [
     "QueueHasActiveJobs",
     "QueueNotPaused",
     "ReplyTimeout",
+    "ResultTimeout",
     "SchedulerCollision",
     "SchedulerSlotsBusy",
     "ScriptError",
@@ -245,6 +248,47 @@ class BulkAddFailed(EchoMQError):
         errors = [outcome for outcome in outcomes if isinstance(outcome, EchoMQError)]
         super().__init__(f"{len(errors)} of {len(outcomes)} jobs were not added; the first because: {errors[0]}")
         self.outcomes = outcomes
+
+
+class JobFailed(EchoMQError):
+    """A job whose result was awaited failed, and no attempt is left.
+
+    Attributes:
+        job_id: The job.
+        reason: What its code raised, as text.
+    """
+
+    def __init__(self, queue: str, job_id: str, reason: str) -> None:
+        super().__init__(f"job {job_id} of queue {queue!r} failed: {reason}")
+        self.job_id = job_id
+        self.reason = reason
+
+
+class JobRemoved(EchoMQError):
+    """A job whose result was awaited does not exist (any more), and nothing is known of its end.
+
+    Attributes:
+        job_id: The job.
+    """
+
+    def __init__(self, queue: str, job_id: str) -> None:
+        super().__init__(
+            f"job {job_id} of queue {queue!r} does not exist, and the event log does not tell of its end. "
+            "It was removed before it ended, or so long ago that the log has forgotten, or the id is wrong."
+        )
+        self.job_id = job_id
+
+
+class ResultTimeout(EchoMQError, TimeoutError):
+    """A job did not end within the time that was given to wait for its result; it goes on.
+
+    Attributes:
+        job_id: The job.
+    """
+
+    def __init__(self, queue: str, job_id: str, timeout_ms: int) -> None:
+        super().__init__(f"job {job_id} of queue {queue!r} did not end within {timeout_ms} ms; it may still do so")
+        self.job_id = job_id
 
 
 SCRIPT_ERRORS: dict[int, type[ScriptError]] = {

@@ -24,6 +24,7 @@ from echomq.keys import DEFAULT_PREFIX, Keys
 from echomq.moments import duration_ms
 from echomq.states import JobState
 
+from . import results
 from .connecting import connect
 from .run import is_open, perform
 
@@ -87,6 +88,7 @@ class Queue:
         self._extensions = plugins.extensions()
         self._is_owner = not is_open(connection)
         self._connection: AsyncConnection = connect(connection) if self._is_owner else connection
+        self._results = results.Results(self.keys, self._connection)
 
     def __repr__(self) -> str:
         return f"Queue({self.keys.queue!r}, prefix={self.keys.prefix!r})"
@@ -106,6 +108,7 @@ class Queue:
 
     async def close(self) -> None:
         """Close the connection, if the queue made it. Twice does no harm."""
+        await self._results.close()
         if self._is_owner:
             await self._connection.close()
 
@@ -337,6 +340,10 @@ class Queue:
     async def remove_deduplication(self, deduplication_id: str) -> bool:
         """Free a deduplication id; tells whether it was taken."""
         return await self._send(remove_calls.remove_deduplication_key(self.keys, deduplication_id))
+
+    # Methods with a subject of their own, each explained there.
+
+    result = results.result
 
     # -- sending --------------------------------------------------------------------------------
 

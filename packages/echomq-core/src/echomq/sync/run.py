@@ -26,8 +26,8 @@ _of_clients: WeakKeyDictionary[object, Connection] = WeakKeyDictionary()
 """One connection for each ready client that adds without a queue; gone with the client."""
 
 
-def perform(connection: Connection, plan: Plan[T]) -> T:
-    """Run a plan to its end and return its result."""
+def perform(connection: Connection, plan: Plan[T], *, deadline_ms: int | None = None) -> T:
+    """Run a plan to its end and return its result; each reply within the deadline, if one is given."""
     reply: Any = None
     error: EchoMQError | None = None
     while True:
@@ -36,7 +36,10 @@ def perform(connection: Connection, plan: Plan[T]) -> T:
         except StopIteration as end:
             return cast("T", end.value)
         try:
-            reply = connection.send_batch(request) if isinstance(request, Batch) else connection.send(request)
+            if isinstance(request, Batch):
+                reply = connection.send_batch(request, deadline_ms=deadline_ms)
+            else:
+                reply = connection.send(request, deadline_ms=deadline_ms)
             error = None
         except EchoMQError as failure:
             error = failure
