@@ -4,7 +4,7 @@ Source: protocol spec 05 section 5.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
@@ -23,8 +23,8 @@ MAX_DELAY_MS = 2**40
 FAIL_NOW = -1
 """What a strategy answers to fail the job for good, whatever attempts are left."""
 
-BackoffStrategy: TypeAlias = Callable[[int, str, BaseException, "Job"], int]
-"""Called with (attempts made, type of the backoff, error, job); answers ms, 0 or ``FAIL_NOW``."""
+BackoffStrategy: TypeAlias = Callable[[int, str, BaseException, "Job"], int | Awaitable[int]]
+"""Plain or ``async``; called with (attempts made, type of the backoff, error, job), answers ms, 0 or ``FAIL_NOW``."""
 
 
 def _delay(value: Duration) -> int:

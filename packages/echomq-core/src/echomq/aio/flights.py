@@ -92,6 +92,11 @@ class Backlog:
         """How much is packed."""
         return self._packed_bytes
 
+    @property
+    def packed_count(self) -> int:
+        """How many are packed."""
+        return len(self._packed)
+
     def add(self, flight: Flight) -> None:
         """Take a new flight.
 

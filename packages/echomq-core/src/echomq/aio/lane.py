@@ -1,6 +1,6 @@
 """The hot lane: one connection that many tasks share.
 
-Requests made in one pass of the event loop leave in one write; the server
+Requests made in one pass of the event loop leave in few writes; the server
 answers in order, so a queue of futures says whose reply it is. A caller that is
 cancelled leaves its place in that queue behind, hence never shifts the others.
 
@@ -70,6 +70,15 @@ class Dialler(Protocol):
     def twin(self) -> Connection:
         """Return a blocking connection to the same server."""
         ...
+
+
+_WAVE = 24
+"""So many requests are written at once, even if this pass of the loop makes more.
+
+Where one pass made all of them, client and server would wait for each other in
+turn: measured with 50 in flight, the client was busy 55-75 % of the time with
+one write per pass and 85-95 % with waves of 8 to 25, at the same cost per call.
+"""
 
 
 @attrs.define(eq=False)
@@ -201,12 +210,17 @@ class Lane:
             self._set_timer(flight.due)
         if self._link is None:
             self._dial_if_wanted()
+        elif self.backlog.packed_count >= _WAVE:
+            self._write()
         elif not self._flush_due:
             self._flush_due = True
             loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flush_due = False
+        self._write()
+
+    def _write(self) -> None:
         link = self._link
         while link is not None and link.is_writable and (flights := self.backlog.take()):
             link.write(flights)
