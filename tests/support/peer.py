@@ -39,26 +39,29 @@ class PeerError(Exception):
 
 
 @functools.cache
-def node_folder() -> Path:
-    """Return a folder with the Node programs and BullMQ installed, or skip where Node is missing."""
+def node_folder(release: str = "node") -> Path:
+    """Return a folder with the Node programs and BullMQ installed, or skip where Node is missing.
+
+    Args:
+        release: Folder in ``tests/interop`` that locks a release of BullMQ: ``"node"`` or ``"node-5"``.
+    """
     if not (shutil.which("node") and shutil.which("npm")):
         missing("Node", "no node and npm on PATH")
-    folder = CACHE / "node"
+    folder = CACHE / release
     folder.mkdir(parents=True, exist_ok=True)
-    sources = INTEROP / "node"
-    wanted = (sources / "package-lock.json").read_bytes()
+    wanted = (INTEROP / release / "package-lock.json").read_bytes()
     installed = folder / "installed-lock.json"
     if not installed.exists() or installed.read_bytes() != wanted:
-        _install(folder)
+        _install(folder, release)
         installed.write_bytes(wanted)
-    for program in sources.glob("*.mjs"):
+    for program in (INTEROP / "node").glob("*.mjs"):
         shutil.copy(program, folder)
     return folder
 
 
-def _install(folder: Path) -> None:
+def _install(folder: Path, release: str) -> None:
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(INTEROP / "node" / name, folder)
+        shutil.copy(INTEROP / release / name, folder)
     npm = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
     try:
         done = subprocess.run(npm, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
@@ -185,14 +188,15 @@ class PeerObject:
 
 
 @contextlib.asynccontextmanager
-async def node_peer(server: Server, prefix: str) -> AsyncIterator[Peer]:
+async def node_peer(server: Server, prefix: str, release: str = "node") -> AsyncIterator[Peer]:
     """Run a Node process beside a server for the length of an ``async with`` block.
 
     Args:
         server: Where its queues are.
         prefix: Prefix of their keys.
+        release: As in :func:`node_folder`.
     """
-    folder = await asyncio.to_thread(node_folder)
+    folder = await asyncio.to_thread(node_folder, release)
     async with _running(["node", str(folder / "peer.mjs"), server.host, str(server.port), prefix]) as peer:
         yield peer
 
