@@ -30,11 +30,11 @@ TREE = [
     # SHELLS begin here: they read files, clocks and sockets.
     *("clock", "freeze", "scripts", "exchange", "middleware", "hookspecs", "extensions", "registry", "plugins"),
     *("embedded_guard", "embedded_folder", "embedded"),
-    *("sync", "aio", ""),
+    *("sync", "aio", "", "tasks"),
     *("demo", "cli", "__main__"),
 ]
 SHELLS = "clock"
-WHOLE = ("sync", "aio", "demo", "cli")
+WHOLE = ("sync", "aio", "tasks", "demo", "cli")
 """Packages that stand in the tree as one; inside them, imports only make no circle."""
 
 IMPURE = {
@@ -42,6 +42,7 @@ IMPURE = {
     *("socket", "ssl", "select", "selectors", "http", "urllib.request", "subprocess", "os", "pathlib", "tempfile"),
     *("io", "shutil", "time", "sched", "random", "secrets", "uuid", "logging", "redis", "valkey", "hiredis"),
 }
+UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve", "jsonpickle"}
 CLOCKS = {"now", "utcnow", "today", "fromtimestamp"}
 CLIENTS = {"redis", "valkey", "hiredis", "libvalkey", "echomq_redis", "echomq_valkey"}
 
@@ -106,6 +107,23 @@ def test_pure_modules_are_told_the_time(name: str) -> None:
 def test_core_imports_no_client(name: str) -> None:
     """The core knows no client library and no driver package; drivers are found by name, as plugins."""
     assert not {target for target in CORE[name].imports if _roots(target) & CLIENTS}
+
+
+def _may_run_data(node: ast.Call) -> bool:
+    name = getattr(node.func, "id", getattr(node.func, "attr", None))
+    if name == "import_module":
+        return not isinstance(node.args[0], ast.Constant)
+    return isinstance(node.func, ast.Name) and name in {"eval", "exec", "compile", "__import__"}
+
+
+@pytest.mark.parametrize("package", ["echomq", "echomq_redis", "echomq_valkey"])
+def test_data_are_never_run(package: str) -> None:
+    """Nothing unpickles, evaluates or imports what it read; only the command line imports what its user names (57)."""
+    for name, module in modules(package).items():
+        unpickling = {target for target in module.imports if _roots(target) & UNPICKLERS}
+        running = [node for node in ast.walk(module.tree) if isinstance(node, ast.Call) and _may_run_data(node)]
+        assert not unpickling, name
+        assert not running or name == "echomq.cli.target", name
 
 
 @pytest.mark.parametrize(("package", "other"), [("echomq_redis", "valkey"), ("echomq_valkey", "redis")])
