@@ -10,6 +10,7 @@ import json
 import sys
 
 import redis.asyncio
+import redis.exceptions
 
 from echomq import Job, Worker
 
@@ -20,8 +21,17 @@ async def main(url: str, prefix: str, options: str) -> None:
     given = json.loads(options)
     sleep_s = given.pop("sleep_ms", 0) / 1000
 
+    async def note(job_id: str) -> None:
+        while True:
+            try:
+                await notes.rpush(f"{prefix}:runs", job_id)
+            except redis.exceptions.ConnectionError:
+                await asyncio.sleep(0.05)
+            else:
+                return
+
     async def work(job: Job) -> int:
-        await notes.rpush(f"{prefix}:runs", job.id)
+        await note(job.id)
         await asyncio.sleep(sleep_s)
         return int(job.data) * 2
 

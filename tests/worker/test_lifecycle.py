@@ -479,9 +479,11 @@ async def test_worker_in_another_thread(desk: Desk, monkeypatch: pytest.MonkeyPa
 
 
 async def test_stop_from_another_thread(desk: Desk) -> None:
-    """Another thread can stop a worker."""
+    """Another thread can stop a worker, but is told that it cannot wait for it to close."""
     async with desk.working(nothing) as worker:
         gone = gathered(worker, "closed", 1)
+        with pytest.raises(UsageError, match="stop"):
+            await asyncio.to_thread(asyncio.run, worker.close())
         await asyncio.to_thread(worker.stop)
         await happens(gone)
 

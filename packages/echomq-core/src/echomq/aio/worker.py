@@ -246,14 +246,18 @@ class Worker:
                 stopped, so it is only asked to end. None: the option ``close_timeout``.
 
         Raises:
-            UsageError: A job of this worker calls it, and would wait for itself; use :meth:`stop`.
+            UsageError: A job of this worker calls it, and would wait for itself, or the worker runs in
+                another event loop; use :meth:`stop`.
         """
         shift, gone = self._shift, self._gone
-        self._is_closed = True
         if shift is None or gone is None:
+            self._is_closed = True
             return
         if any(held.task is asyncio.current_task() for held in shift.slots.held):
             raise UsageError("a job cannot wait for its own worker to close; call worker.stop() instead")
+        if self._loop is not asyncio.get_running_loop():
+            raise UsageError("the worker runs in another event loop, where it can be closed; call worker.stop() here")
+        self._is_closed = True
         shift.happened(messages.Closed(self._timeout_ms(timeout)))
         await gone.wait()
 
