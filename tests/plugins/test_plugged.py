@@ -8,9 +8,11 @@ from typing import Any
 
 import attrs
 import pytest
+from typer import Typer
 
 import echomq
 from echomq import Backoff, Job, Keys, PluginError, plugins
+from echomq.cli.app import add_commands_of_plugins, app, run
 from echomq.hookspecs import hookimpl
 from echomq.middleware import Middleware
 from support.desk import Desk, at_desk, gathered, happens
@@ -260,6 +262,30 @@ def test_misspelt_hook() -> None:
         plugins.register(Misspelt(), "mine")
     with pytest.raises(PluginError, match="no plugin is called 'mine'"):
         plugins.unregister("mine")
+
+
+def test_commands(use: Use, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A plugin may add commands; one that raises is told by name, and the others stay."""
+
+    class Adding:
+        @hookimpl
+        def echomq_register_commands(self, app: Typer) -> None:
+            app.command("hello")(lambda: print("hello"))
+
+    class Failing:
+        @hookimpl
+        def echomq_register_commands(self) -> None:
+            raise ZeroDivisionError
+
+    use(Failing(), "failing")
+    use(Adding(), "adding")
+    monkeypatch.setattr(app, "registered_commands", list(app.registered_commands))
+    add_commands_of_plugins.cache_clear()
+
+    assert run(["hello"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "hello\n"
+    assert "plugin 'failing': echomq_register_commands raised ZeroDivisionError()" in printed.err
 
 
 async def test_processors_by_name(desk: Desk) -> None:

@@ -12,6 +12,7 @@ Source: design.md section 7.
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import attrs
@@ -22,7 +23,7 @@ from .job import Job
 from .plans import Plan
 from .plans import add_bulk as plan_bulk
 
-__all__ = ["AroundAdd", "AroundProcessing", "Layer", "Middleware", "Report", "add", "add_bulk", "process"]
+__all__ = ["AroundAdd", "AroundProcessing", "Layer", "Middleware", "Report", "add", "add_bulk", "process", "through"]
 
 AroundAdd: TypeAlias = Callable[[Job], Generator[Job, Job, None]]
 """Called with the job, yields the job to add, receives it with its id; a failed add is raised at the ``yield``."""
@@ -148,44 +149,44 @@ _TWICE = RuntimeError("it must yield once, and yielded again")
 
 
 def add(layers: Sequence[Layer], job: Job, report: Report) -> Plan[Job]:
-    """Add a job through all layers.
-
-    Raises:
-        PluginError: A required layer raised; nothing was sent.
-        EchoMQError: As adding without any layer.
-    """
-    passages = [_Passage(layer, report) for layer in layers]
-    job = _entered(passages, job)
-    try:
-        added = attrs.evolve(job, id=(yield add_job(job)))
-    except EchoMQError as error:
-        _left(passages, error)
-        raise
-    _left(passages, added)
+    """Add a job through all layers; raises as :func:`through`."""
+    [added] = yield from through(layers, [job], report, _send_one)
     return added
 
 
+def _send_one(jobs: Sequence[Job]) -> Plan[list[Job]]:
+    [job] = jobs
+    return [attrs.evolve(job, id=(yield add_job(job)))]
+
+
 def add_bulk(layers: Sequence[Layer], jobs: Sequence[Job], report: Report, *, atomic: bool) -> Plan[list[Job]]:
-    """Add many jobs, each through all layers.
+    """Add many jobs, each through all layers; raises as :func:`through`."""
+    return (yield from through(layers, jobs, report, partial(plan_bulk, atomic=atomic)))
+
+
+def through(
+    layers: Sequence[Layer], jobs: Sequence[Job], report: Report, send: Callable[[list[Job]], Plan[list[Job]]]
+) -> Plan[list[Job]]:
+    """Add jobs, each through all layers.
+
+    Args:
+        layers: From the outermost.
+        jobs: As their caller gave them.
+        report: Told what goes wrong in a layer.
+        send: Adds the jobs as the innermost layers left them, and returns them with their ids, in order.
 
     Raises:
         PluginError: A required layer raised; nothing was sent.
-        EchoMQError: As :func:`echomq.plans.add_bulk`.
+        EchoMQError: What ``send`` raises.
     """
     passages = [[_Passage(layer, report) for layer in layers] for _ in jobs]
     entered = [_entered(way, job) for way, job in zip(passages, jobs, strict=True)]
     try:
-        added = yield from plan_bulk(entered, atomic=atomic)
-    except BulkAddFailed as error:
-        for way, outcome in zip(passages, error.outcomes, strict=True):
-            _left(way, outcome)
-        raise
+        added = yield from send(entered)
     except EchoMQError as error:
-        for way in passages:
-            _left(way, error)
+        _all_left(passages, error.outcomes if isinstance(error, BulkAddFailed) else [error] * len(jobs))
         raise
-    for way, job in zip(passages, added, strict=True):
-        _left(way, job)
+    _all_left(passages, added)
     return added
 
 
@@ -193,6 +194,11 @@ def _entered(passages: Sequence[_Passage], job: Job) -> Job:
     for passage in passages:
         job = passage.enter(job)
     return job
+
+
+def _all_left(passages: Sequence[Sequence[_Passage]], outcomes: Sequence[Job | EchoMQError]) -> None:
+    for way, outcome in zip(passages, outcomes, strict=True):
+        _left(way, outcome)
 
 
 def _left(passages: Sequence[_Passage], outcome: Job | EchoMQError) -> None:
