@@ -34,6 +34,7 @@ _SECTIONS: dict[type[errors.EchoMQError], str] = {
     errors.ProtocolError: "",
     errors.PluginError: "",
     errors.BulkAddFailed: "",
+    errors.FlowFailed: "",
     errors.JobFailed: "",
     errors.JobRemoved: "",
     errors.ResultTimeout: "",
@@ -68,6 +69,10 @@ ADVICE: dict[type[errors.EchoMQError], str] = {
     errors.ServerNotReady: "It loads, fails over or is busy. Wait and repeat; workers do so by themselves.",
     errors.PluginError: "Update or remove the extension that the message names.",
     errors.BulkAddFailed: "Go through `outcomes`, mend what the errors there say, and add those jobs again.",
+    errors.FlowFailed: (
+        "Mend what the errors in `refused` say. Remove the jobs in `incomplete` and add the flow again, "
+        "or let them run without that child by `flows.release(job)`."
+    ),
     errors.JobFailed: "Read `reason`, and the job itself if retention kept it; `queue.retry` runs it again.",
     errors.JobRemoved: "Look who removes jobs: `remove`, `clean`, `drain`, `obliterate`, or retention long ago.",
     errors.ResultTimeout: "Wait again with `queue.result`, or look where the job is. It is a `TimeoutError` too.",

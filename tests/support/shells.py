@@ -9,7 +9,7 @@ from typing_extensions import Self
 
 import echomq
 import echomq.sync
-from echomq import Job, Queue, QueueEvents, QueueEventsProducer
+from echomq import FlowProducer, Job, Queue, QueueEvents, QueueEventsProducer
 from echomq.driver import ConnectionSource
 
 __all__ = ["SHELLS", "Shell"]
@@ -20,6 +20,10 @@ class Shell(Protocol):
 
     def queue(self, name: str, connection: ConnectionSource = None, **settings: Any) -> Queue:
         """Make a queue."""
+        ...
+
+    def flows(self, connection: ConnectionSource = None, **settings: Any) -> FlowProducer:
+        """Make a producer of flows."""
         ...
 
     def events(self, name: str, connection: ConnectionSource = None, **settings: Any) -> QueueEvents:
@@ -58,6 +62,9 @@ class _Asyncio:
 
     def queue(self, name: str, connection: ConnectionSource = None, **settings: Any) -> Queue:
         return Queue(name, connection, **settings)
+
+    def flows(self, connection: ConnectionSource = None, **settings: Any) -> FlowProducer:
+        return FlowProducer(connection, **settings)
 
     def events(self, name: str, connection: ConnectionSource = None, **settings: Any) -> QueueEvents:
         return QueueEvents(name, connection, **settings)
@@ -117,6 +124,9 @@ class _Blocking:
 
     def queue(self, name: str, connection: ConnectionSource = None, **settings: Any) -> Queue:
         return cast("Queue", _Awaited(echomq.sync.Queue(name, connection, **settings)))
+
+    def flows(self, connection: ConnectionSource = None, **settings: Any) -> FlowProducer:
+        return cast("FlowProducer", _Awaited(echomq.sync.FlowProducer(connection, **settings)))
 
     def events(self, name: str, connection: ConnectionSource = None, **settings: Any) -> QueueEvents:
         return cast("QueueEvents", _Awaited(echomq.sync.QueueEvents(name, connection, **settings)))

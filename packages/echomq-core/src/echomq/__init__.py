@@ -5,7 +5,7 @@ A queue is a name plus a connection. Producers call :func:`add`, or keep a
 :mod:`echomq.sync` has the blocking twins.
 """
 
-from .aio import Queue, QueueEvents, QueueEventsProducer, Worker, add, add_bulk, connect
+from .aio import FlowProducer, Queue, QueueEvents, QueueEventsProducer, Worker, add, add_bulk, connect
 from .driver import AsyncConnection, Connection, ConnectionOptions, ServerInfo, TLSOptions
 from .errors import (
     BulkAddFailed,
@@ -14,6 +14,7 @@ from .errors import (
     DriverError,
     DriverMissing,
     EchoMQError,
+    FlowFailed,
     InvalidOption,
     JobBelongsToScheduler,
     JobFailed,
@@ -43,6 +44,8 @@ from .errors import (
     UnknownOption,
     UsageError,
 )
+from .flow import FlowNode, FlowTree, chain
+from .flow_view import FlowView
 from .job import Job
 from .keys import Keys
 from .options import Backoff, Deduplication, JobOptions, Keep, Parent, RateLimit, WorkerOptions
@@ -63,6 +66,11 @@ __all__ = [
     "DriverError",
     "DriverMissing",
     "EchoMQError",
+    "FlowFailed",
+    "FlowNode",
+    "FlowProducer",
+    "FlowTree",
+    "FlowView",
     "InvalidOption",
     "Job",
     "JobBelongsToScheduler",
@@ -112,5 +120,6 @@ __all__ = [
     "__version__",
     "add",
     "add_bulk",
+    "chain",
     "connect",
 ]

@@ -110,11 +110,13 @@ class ServerInfo:
         name: ``"redis"``, ``"valkey"``, or what the server calls itself.
         version: For example ``(7, 0, 15)``; Valkey's own version, not the Redis one it imitates.
         maxmemory_policy: Eviction policy; anything but ``"noeviction"`` can lose jobs.
+        is_cluster: Keys live on slots; those of one script or transaction must share theirs.
     """
 
     name: str
     version: tuple[int, ...]
     maxmemory_policy: str | None = None
+    is_cluster: bool = False
 
 
 class Connection(Protocol):

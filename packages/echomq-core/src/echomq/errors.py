@@ -9,7 +9,7 @@ raises to steer its own job is a :class:`JobSignal`; see :mod:`echomq.signals`.
 Source: protocol spec 01 section 12 (reply codes).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "DriverError",
     "DriverMissing",
     "EchoMQError",
+    "FlowFailed",
     "InvalidOption",
     "JobBelongsToScheduler",
     "JobFailed",
@@ -248,6 +249,25 @@ class BulkAddFailed(EchoMQError):
         errors = [outcome for outcome in outcomes if isinstance(outcome, EchoMQError)]
         super().__init__(f"{len(errors)} of {len(outcomes)} jobs were not added; the first because: {errors[0]}")
         self.outcomes = outcomes
+
+
+class FlowFailed(EchoMQError):
+    """The server declined some jobs of a flow.
+
+    Attributes:
+        refused: For each job that was not added, by its key, the error that kept it out.
+        incomplete: Jobs that were added, but lack a child that was refused; empty if nothing was added.
+            They wait until you remove them, or let them run by ``FlowProducer.release``.
+    """
+
+    def __init__(self, refused: Mapping[str, EchoMQError], incomplete: Sequence[Any], *, is_sent: bool = True) -> None:
+        key, error = next(iter(refused.items()))
+        lacking = ", ".join(job.key for job in incomplete)
+        state = "the others were added" if is_sent else "nothing was added"
+        advice = f" These lack a child now: {lacking}; remove them, or release them." if lacking else ""
+        super().__init__(f"{len(refused)} jobs of the flow were refused, {state}; {key}: {error}{advice}")
+        self.refused = refused
+        self.incomplete = tuple(incomplete)
 
 
 class JobFailed(EchoMQError):

@@ -134,4 +134,5 @@ def parse_info(reply: Reply) -> ServerInfo:
         name=name,
         version=tuple(map(int, version[0].split("."))) if version else (),
         maxmemory_policy=fields.get("maxmemory_policy"),
+        is_cluster=fields.get("cluster_enabled", "0").strip() == "1",
     )

@@ -16,12 +16,12 @@ import attrs
 
 from .call import Batch
 from .calls.add import add_job, release_parent
-from .errors import BulkAddFailed, EchoMQError, InvalidOption, UsageError
+from .errors import EchoMQError, FlowFailed, InvalidOption, UsageError
 from .job import Job
 from .keys import DEFAULT_PREFIX, Keys
 from .options import Parent, check_job_id, job_options
 
-__all__ = ["Flow", "FlowNode", "FlowTree", "build_flow", "read_flow"]
+__all__ = ["Flow", "FlowNode", "FlowTree", "build_flow", "chain", "read_flow"]
 
 MAX_LEVELS = 100
 """Deepest flow that is accepted."""
@@ -70,11 +70,32 @@ class Flow:
 
     Attributes:
         trees: One for each root.
+        jobs: All of theirs, in the order of the batch.
         batch: Sends all of them; its outcomes go to :func:`read_flow`.
     """
 
     trees: tuple[FlowTree, ...]
+    jobs: tuple[Job, ...]
     batch: Batch
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether its queues live on more than one slot, which a cluster cannot serve in one transaction."""
+        return len({_slot(job.keys.base) for job in self.jobs}) > 1
+
+    def refuse_spread(self) -> None:
+        """Refuse a flow whose queues live on different slots of a cluster.
+
+        Raises:
+            UsageError: They do; names two of them.
+        """
+        first = self.jobs[0].keys
+        for job in self.jobs:
+            if _slot(job.keys.base) != _slot(first.base):
+                raise UsageError(
+                    f"queues {first.qualified_name!r} and {job.keys.qualified_name!r} of one flow live on different "
+                    "slots of the cluster; give both the same hash tag, such as the prefix '{bull}'"
+                )
 
 
 def build_flow(
@@ -83,7 +104,6 @@ def build_flow(
     new_id: Callable[[], str],
     prefix: str = DEFAULT_PREFIX,
     defaults: Mapping[str, Mapping[str, Any]] | None = None,
-    is_cluster: bool = False,
 ) -> Flow:
     """Return the calls that insert some flows.
 
@@ -93,22 +113,18 @@ def build_flow(
         new_id: Makes an id for a job that has none; no colons.
         prefix: Name space of queues that name none.
         defaults: Job options by queue name; those of a node win.
-        is_cluster: Refuse queues that live on different slots.
 
     Raises:
         InvalidOption: A node's option is not possible, or a deduplication id is on a job with children.
         NotEncodable: A node's data is not strict JSON.
-        UsageError: In a cluster, two queues of a flow do not share a hash tag.
 
     Source: protocol spec 02 section 3; 05 section 2.
     """
     build = _Builder(now_ms, new_id, prefix, defaults or {})
     trees = tuple(build.tree(root) for root in roots)
-    if is_cluster:
-        _same_slot([job.keys for job, _ in build.jobs])
     adds = [add_job(job, defer=True, has_children=has_children) for job, has_children in build.jobs]
-    releases = [release_parent(_keys_of(parent), parent.id, now_ms) for parent in build.parents]
-    return Flow(trees, Batch(requests=(*adds, *releases), atomic=True))
+    releases = [release_parent(Keys.of_job(parent.key)[0], parent.id, now_ms) for parent in build.parents]
+    return Flow(trees, tuple(job for job, _ in build.jobs), Batch(requests=(*adds, *releases), atomic=True))
 
 
 @attrs.define
@@ -145,21 +161,6 @@ class _Builder:
         return job if job.id else attrs.evolve(job, id=self.new_id())
 
 
-def _keys_of(parent: Parent) -> Keys:
-    prefix, _, queue = parent.queue.rpartition(":")
-    return Keys(queue, prefix)
-
-
-def _same_slot(queues: Sequence[Keys]) -> None:
-    first = queues[0]
-    for keys in queues:
-        if _slot(keys.base) != _slot(first.base):
-            raise UsageError(
-                f"queues {first.qualified_name!r} and {keys.qualified_name!r} of one flow live on different slots "
-                "of the cluster; give both the same hash tag, such as the prefix '{bull}'"
-            )
-
-
 def _slot(key: str) -> int:
     """Return the cluster slot of a queue's keys: CRC16 of the hash tag."""
     _, opened, rest = key.partition("{")
@@ -176,12 +177,39 @@ def read_flow(flow: Flow, outcomes: Sequence[Any]) -> tuple[FlowTree, ...]:
         outcomes: Of its batch.
 
     Raises:
-        BulkAddFailed: The server declined some jobs; a transaction is not undone, so the others are there.
+        FlowFailed: The server declined some jobs; a transaction is not undone, so the others are there.
 
     Source: protocol spec 02 section 3, end.
     """
-    if any(isinstance(outcome, EchoMQError) for outcome in outcomes):
-        jobs = [job for tree in flow.trees for job in tree.jobs()]
-        kept_out = [o if isinstance(o, EchoMQError) else job for job, o in zip(jobs, outcomes, strict=False)]
-        raise BulkAddFailed(kept_out + [o for o in outcomes[len(jobs) :] if isinstance(o, EchoMQError)])
+    refused = [(job, outcome) for job, outcome in zip(flow.jobs, outcomes, strict=False) if _is_error(outcome)]
+    if refused:
+        lacking = {job.parent_key for job, _ in refused} - {job.key for job, _ in refused}
+        incomplete = [job for job in flow.jobs if job.key in lacking]
+        raise FlowFailed({job.key: outcome for job, outcome in refused}, incomplete)
+    for outcome in filter(_is_error, outcomes):
+        raise outcome
     return flow.trees
+
+
+def _is_error(outcome: object) -> bool:
+    return isinstance(outcome, EchoMQError)
+
+
+def chain(*nodes: FlowNode) -> FlowNode:
+    """Return a flow in which jobs run one after the other: the first one first, the last one last.
+
+    Each finds the result of the one before among the values of its children. A
+    node may have children of its own, which run before it too.
+
+    Args:
+        *nodes: At least one.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if not nodes:
+        raise UsageError("a chain has at least one job, but none was given")
+    first, *others = nodes
+    for node in others:
+        first = attrs.evolve(node, children=(*node.children, first))
+    return first

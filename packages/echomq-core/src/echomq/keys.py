@@ -109,6 +109,19 @@ class Keys:
         for field, suffix in _SUFFIXES.items():
             object.__setattr__(self, field, f"{qualified}:{suffix}")
 
+    @staticmethod
+    def of_job(job_key: str) -> "tuple[Keys, str]":
+        """Return queue and id of the job whose hash has this key: the id has no colon, as in all flows.
+
+        Raises:
+            InvalidOption: It is no key of a job.
+
+        Source: protocol spec 03 section 4.1.
+        """
+        base, _, job_id = job_key.rpartition(":")
+        prefix, _, queue = base.rpartition(":")
+        return Keys(queue, prefix), job_id
+
     def job(self, job_id: str) -> str:
         """Key of a job's hash."""
         return self.base + job_id

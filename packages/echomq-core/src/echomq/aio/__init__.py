@@ -2,8 +2,9 @@
 
 from .adding import add, add_bulk
 from .connecting import connect
+from .flow_producer import FlowProducer
 from .queue import Queue
 from .queue_events import QueueEvents, QueueEventsProducer
 from .worker import Worker
 
-__all__ = ["Queue", "QueueEvents", "QueueEventsProducer", "Worker", "add", "add_bulk", "connect"]
+__all__ = ["FlowProducer", "Queue", "QueueEvents", "QueueEventsProducer", "Worker", "add", "add_bulk", "connect"]

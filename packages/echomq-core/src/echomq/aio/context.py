@@ -13,16 +13,27 @@ import threading
 from collections.abc import Coroutine, MutableMapping
 from contextvars import ContextVar
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from uuid import uuid4
 
 import attrs
 
 from echomq.call import ScriptCall
+from echomq.calls.add import add_job
 from echomq.calls.change import add_log, update_data, update_progress
 from echomq.calls.locks import extend_lock
+from echomq.clock import wall_ms
 from echomq.errors import LockMissing, UsageError
 from echomq.job import Job
+from echomq.keys import Keys
 from echomq.moments import duration_ms
+from echomq.options import Parent
+from echomq.plans import draft
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from echomq.keywords import JobKeywords
 
 __all__ = ["Context", "Host", "ThreadContext", "bind_context", "current_context", "job_logger"]
 
@@ -143,6 +154,30 @@ class Context:
         await self._host.send_for_job(call)
         self.job = attrs.evolve(self.job, raw_data=str(call.args[0]))
 
+    async def add_child(
+        self, name: str, data: object = None, *, queue: str | None = None, **options: "Unpack[JobKeywords]"
+    ) -> Job:
+        """Add a job that this one depends on; raise :class:`~echomq.WaitForChildren` to run again after all of them.
+
+        Args:
+            name: What kind of work the child is.
+            data: Any JSON value.
+            queue: Name of the child's queue; None: that of this job.
+            **options: See :class:`~echomq.options.JobOptions`; a ``job_id`` keeps a second attempt from
+                adding the child again.
+
+        Raises:
+            UsageError: An option or the data is not acceptable.
+            ParentConflict: There is a job of that id with another parent.
+            ParentNotFound: The job was removed.
+        """
+        own = self.job.keys
+        family = {**options, "parent": Parent(self.job.id, own.qualified_name)}
+        child = draft(Keys(queue or own.queue, own.prefix), name, data, family, {}, wall_ms())
+        if not child.id:
+            child = attrs.evolve(child, id=str(uuid4()))  # made here, so that a lost reply adds no second child
+        return attrs.evolve(child, id=await self._host.send_for_job(add_job(child)) or child.id)
+
     async def extend(self, duration: int | timedelta) -> None:
         """Let the job's lock live so long from now; only needed where locks are not renewed.
 
@@ -202,6 +237,12 @@ class ThreadContext:
     def update_data(self, data: Any) -> None:
         """See :meth:`Context.update_data`."""
         self._wait(self._context.update_data(data))
+
+    def add_child(
+        self, name: str, data: object = None, *, queue: str | None = None, **options: "Unpack[JobKeywords]"
+    ) -> Job:
+        """See :meth:`Context.add_child`."""
+        return self._wait(self._context.add_child(name, data, queue=queue, **options))
 
     def extend(self, duration: int | timedelta) -> None:
         """See :meth:`Context.extend`."""

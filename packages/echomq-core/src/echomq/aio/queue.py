@@ -24,7 +24,7 @@ from echomq.keys import DEFAULT_PREFIX, Keys
 from echomq.moments import duration_ms
 from echomq.states import JobState
 
-from . import results
+from . import children, results
 from .connecting import connect
 from .run import is_open, perform
 
@@ -344,6 +344,13 @@ class Queue:
     # Methods with a subject of their own, each explained there.
 
     result = results.result
+
+    get_children_values = children.get_children_values
+    get_ignored_failures = children.get_ignored_failures
+    get_dependency_counts = children.get_dependency_counts
+    get_dependencies = children.get_dependencies
+    remove_child_dependency = children.remove_child_dependency
+    remove_unprocessed_children = children.remove_unprocessed_children
 
     # -- sending --------------------------------------------------------------------------------
 

@@ -76,6 +76,5 @@ def _read_page(reply: Reply) -> Page:
 
 
 def _child(key: str, fields: Reply) -> Job:
-    base, _, job_id = key.rpartition(":")
-    prefix, _, queue = base.rpartition(":")
-    return Job.from_hash(Keys(queue, prefix), job_id, fields)
+    keys, job_id = Keys.of_job(key)
+    return Job.from_hash(keys, job_id, fields)

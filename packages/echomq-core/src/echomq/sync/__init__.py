@@ -2,7 +2,8 @@
 
 from .adding import add, add_bulk
 from .connecting import connect
+from .flow_producer import FlowProducer
 from .queue import Queue
 from .queue_events import QueueEvents, QueueEventsProducer
 
-__all__ = ["Queue", "QueueEvents", "QueueEventsProducer", "add", "add_bulk", "connect"]
+__all__ = ["FlowProducer", "Queue", "QueueEvents", "QueueEventsProducer", "add", "add_bulk", "connect"]
