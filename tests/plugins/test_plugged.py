@@ -1,6 +1,7 @@
 """Plugins in queues, workers and the command line, on real servers."""
 
 import asyncio
+import base64
 import contextlib
 import logging
 from collections.abc import Callable, Generator, Iterator
@@ -11,7 +12,7 @@ import pytest
 from typer import Typer
 
 import echomq
-from echomq import Backoff, Job, Keys, PluginError, plugins
+from echomq import Backoff, FlowNode, Job, Keys, PluginError, WaitForChildren, plugins
 from echomq.cli.app import add_commands_of_plugins, app, run
 from echomq.hookspecs import hookimpl
 from echomq.middleware import Middleware
@@ -154,6 +155,76 @@ async def test_every_way_to_add(use: Use, shell: Shell, redis_server: Server, pr
 
     assert [job.data for job in stored if job] == [{"by": "plugin"}] * 4
     assert waits.order == ["outer in", "inner in", "inner out", "outer out"] * 4
+
+
+class Secret:
+    """A plugin that must not be left out: it hides data on the way in, and shows them to processors."""
+
+    @hookimpl
+    def echomq_register_middleware(self) -> Middleware:
+        """Bring layers."""
+        return Middleware(around_add=self.hide, around_processing=self.show, required=True)
+
+    def hide(self, job: Job) -> Generator[Job, Job, None]:
+        """Encode data."""
+        yield attrs.evolve(job, raw_data=f'"{base64.b64encode(str(job.raw_data).encode()).decode()}"')
+
+    def show(self, job: Job) -> Generator[Job, Any, Any]:
+        """Decode data, encode the result."""
+        result = yield attrs.evolve(job, raw_data=base64.b64decode(job.data))
+        return f"hidden {result}"
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_data_in_a_code(use: Use, redis_server: Server, prefix: str, is_async: bool) -> None:
+    """Layers can encode what is stored: processors and their ``ctx`` see the plain data, the server never does."""
+    use(Secret(), "secret")
+    seen = []
+
+    async def awaited(job: Job, ctx: Any) -> None:
+        seen.append((job.data, ctx.job.data))
+        await ctx.add_child("child", ["c"], queue="other")
+        raise WaitForChildren
+
+    def plain(job: Job, ctx: Any) -> None:
+        seen.append((job.data, ctx.job.data))
+        ctx.add_child("child", ["c"], queue="other")
+        raise WaitForChildren
+
+    async with at_desk(redis_server.url, prefix) as desk, echomq.Queue("work", desk.connection, prefix=prefix) as queue:
+        job = await queue.add("good", {"to": "ada"})
+        await asyncio.wait_for(desk.worker(awaited if is_async else plain, drain_delay=100).run("drained"), 20)
+        [child] = await echomq.Queue("other", desk.connection, prefix=prefix).get_jobs()
+        stored = await desk.job(job.id)
+
+    assert seen == [({"to": "ada"}, {"to": "ada"})]
+    assert base64.b64decode(stored.data) == b'{"to":"ada"}'
+    assert base64.b64decode(child.data) == b'["c"]'
+
+
+async def test_flows(use: Use, shell: Shell, redis_server: Server, prefix: str) -> None:
+    """The jobs of a flow pass the layers too; a layer that would tear the flow apart is refused, with nothing sent."""
+    waits = use(Waits(), "waits")
+    use(Hearing(), "hearing")
+    tree = FlowNode(queue="work", name="last", children=[FlowNode(queue="other", name="first")])
+    producer: Any = shell.flows(redis_server.url, prefix=prefix)
+    added = await producer.add(tree)
+
+    assert [job.data for job in added.jobs()] == [{"by": "plugin"}] * 2
+    assert waits.order == ["outer in", "inner in"] * 2 + ["inner out", "outer out"] * 2
+
+    class Tearing:
+        @hookimpl
+        def echomq_before_add(self, job: Job) -> Job:
+            return attrs.evolve(job, id="mine")
+
+    use(Tearing(), "tearing")
+    with pytest.raises(PluginError, match="changed id or queue"):
+        await producer.add(tree)
+    await producer.close()
+    async with shell.queue("work", redis_server.url, prefix=prefix) as queue:
+        [found] = await queue.get_jobs()
+    assert found.data == {"by": "plugin"}
 
 
 async def test_life_of_jobs(use: Use, redis_server: Server, prefix: str) -> None:

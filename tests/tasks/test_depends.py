@@ -3,13 +3,13 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import pytest
 
 from echomq import UsageError
 from echomq.aio.context import Context, ThreadContext, current_context
-from echomq.tasks import INJECTED, CurrentJob, Depends, Tasks
+from echomq.tasks import INJECTED, CurrentJob, Depends
 
 from .conftest import Office
 
@@ -82,6 +82,27 @@ async def test_every_kind(office: Office, notes: Notes) -> None:
     opened = ["plain", "awaited", "generator opens", "asyncgen opens"]
     assert notes.rows == [*opened, "task", "asyncgen closes", "generator closes"]
     assert threading.get_ident() not in notes.threads.values()
+
+
+async def test_every_kind_for_a_plain_task(office: Office, notes: Notes) -> None:
+    """A plain task takes async providers too: they run on the event loop, while its thread waits."""
+    two = Annotated[str, Depends(notes.awaited)]
+    three = Annotated[str, Depends(notes.generator)]
+    four = Annotated[str, Depends(notes.asyncgen)]
+
+    @office.tasks.task(queue="emails")
+    def send(b: two = INJECTED, c: three = INJECTED, d: four = INJECTED) -> list[str]:
+        notes.rows.append("task")
+        notes.threads["task"] = threading.get_ident()
+        return [b, c, d]
+
+    sent = await send.delay()
+    await office.work()
+
+    assert await sent.result(timeout=10_000) == ["awaited", "generator", "asyncgen"]
+    opened = ["awaited", "generator opens", "asyncgen opens"]
+    assert notes.rows == [*opened, "task", "asyncgen closes", "generator closes"]
+    assert notes.threads["task"] == notes.threads["generator"] != threading.get_ident()
 
 
 @pytest.mark.parametrize("is_async", [True, False])
@@ -210,14 +231,3 @@ async def test_injected_is_not_sent(office: Office, notes: Notes) -> None:
     reason = (await office.job(job_id)).failed_reason
     assert reason is not None
     assert "unknown field `a`" in reason
-
-
-def test_async_provider_of_a_plain_task(notes: Notes) -> None:
-    """A plain function cannot wait for an async provider, which is told where it is defined."""
-    tasks = Tasks("redis://localhost")
-
-    def send(a: Annotated[str, Depends(notes.awaited)] = INJECTED) -> None: ...
-
-    define: Any = tasks.task(queue="emails")
-    with pytest.raises(UsageError, match=r"'send' is a plain function and cannot wait for Notes.awaited; make it"):
-        define(send)

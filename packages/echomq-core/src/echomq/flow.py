@@ -9,7 +9,7 @@ Source: protocol spec 02 section 3.
 """
 
 import binascii
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -57,10 +57,14 @@ class FlowTree:
 
     def jobs(self) -> Iterator[Job]:
         """Go through all jobs, each parent before its children."""
+        return (node.job for node in self.nodes())
+
+    def nodes(self) -> "Iterator[FlowTree]":
+        """Go through the trees of all jobs, each parent before its children."""
         stack = [self]
         while stack:
             node = stack.pop()
-            yield node.job
+            yield node
             stack += reversed(node.children)
 
 
@@ -77,6 +81,16 @@ class Flow:
     trees: tuple[FlowTree, ...]
     jobs: tuple[Job, ...]
     batch: Batch
+
+    def with_jobs(self, jobs: Iterable[Job]) -> "Flow":
+        """Return the same flows with other jobs, whose ids and queues are the same.
+
+        Args:
+            jobs: In the order of ``jobs``.
+        """
+        left = iter(jobs)
+        trees = tuple(_renewed(tree, left) for tree in self.trees)
+        return _flow(trees, self.batch.requests[len(self.jobs) :])
 
     @property
     def is_spread(self) -> bool:
@@ -122,9 +136,17 @@ def build_flow(
     """
     build = _Builder(now_ms, new_id, prefix, defaults or {})
     trees = tuple(build.tree(root) for root in roots)
-    adds = [add_job(job, defer=True, has_children=has_children) for job, has_children in build.jobs]
-    releases = [release_parent(Keys.of_job(parent.key)[0], parent.id, now_ms) for parent in build.parents]
-    return Flow(trees, tuple(job for job, _ in build.jobs), Batch(requests=(*adds, *releases), atomic=True))
+    return _flow(trees, [release_parent(Keys.of_job(parent.key)[0], parent.id, now_ms) for parent in build.parents])
+
+
+def _flow(trees: tuple[FlowTree, ...], releases: Sequence[Any]) -> Flow:
+    nodes = [node for tree in trees for node in tree.nodes()]
+    adds = [add_job(node.job, defer=True, has_children=bool(node.children)) for node in nodes]
+    return Flow(trees, tuple(node.job for node in nodes), Batch(requests=(*adds, *releases), atomic=True))
+
+
+def _renewed(tree: FlowTree, jobs: Iterator[Job]) -> FlowTree:
+    return FlowTree(next(jobs), tuple(_renewed(child, jobs) for child in tree.children))
 
 
 @attrs.define
@@ -133,7 +155,6 @@ class _Builder:
     new_id: Callable[[], str]
     prefix: str
     defaults: Mapping[str, Mapping[str, Any]]
-    jobs: list[tuple[Job, bool]] = attrs.field(factory=list)
     parents: dict[Parent, None] = attrs.field(factory=dict)
 
     def tree(self, node: FlowNode, parent: Parent | None = None, level: int = 1) -> FlowTree:
@@ -141,7 +162,6 @@ class _Builder:
         if level > MAX_LEVELS:
             raise InvalidOption("children", f"a flow has at most {MAX_LEVELS} levels, and does not contain itself")
         job = self._job(node, parent)
-        self.jobs.append((job, bool(node.children)))
         if job.options.parent is not None:
             self.parents[job.options.parent] = None
         below = Parent(job.id, job.keys.qualified_name) if node.children else None

@@ -19,11 +19,24 @@ import attrs
 
 from .calls.add import add_job
 from .errors import BulkAddFailed, EchoMQError, JobSignal, PluginError
+from .family import add_flow as plan_flow
+from .flow import Flow, FlowTree
 from .job import Job
 from .plans import Plan
 from .plans import add_bulk as plan_bulk
 
-__all__ = ["AroundAdd", "AroundProcessing", "Layer", "Middleware", "Report", "add", "add_bulk", "process", "through"]
+__all__ = [
+    "AroundAdd",
+    "AroundProcessing",
+    "Layer",
+    "Middleware",
+    "Report",
+    "add",
+    "add_bulk",
+    "add_flow",
+    "process",
+    "through",
+]
 
 AroundAdd: TypeAlias = Callable[[Job], Generator[Job, Job, None]]
 """Called with the job, yields the job to add, receives it with its id; a failed add is raised at the ``yield``."""
@@ -162,6 +175,20 @@ def _send_one(jobs: Sequence[Job]) -> Plan[list[Job]]:
 def add_bulk(layers: Sequence[Layer], jobs: Sequence[Job], report: Report, *, atomic: bool) -> Plan[list[Job]]:
     """Add many jobs, each through all layers; raises as :func:`through`."""
     return (yield from through(layers, jobs, report, partial(plan_bulk, atomic=atomic)))
+
+
+def add_flow(layers: Sequence[Layer], flow: Flow, report: Report) -> Plan[tuple[FlowTree, ...]]:
+    """Add flows, each job through all layers; raises as :func:`through`. Layers cannot change ids and queues."""
+    trees: list[FlowTree] = []
+
+    def send(jobs: list[Job]) -> Plan[list[Job]]:
+        if [job.key for job in jobs] != [job.key for job in flow.jobs]:
+            raise PluginError("a layer around adding changed id or queue of a job whose flow holds it by them")
+        trees.extend((yield from plan_flow(flow.with_jobs(jobs))))
+        return [job for tree in trees for job in tree.jobs()]
+
+    yield from through(layers, flow.jobs, report, send)
+    return tuple(trees)
 
 
 def through(

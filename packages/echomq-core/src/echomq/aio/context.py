@@ -18,12 +18,13 @@ from uuid import uuid4
 
 import attrs
 
+from echomq import middleware, plugins
 from echomq.call import ScriptCall
-from echomq.calls.add import add_job
 from echomq.calls.change import add_log, update_data, update_progress
 from echomq.calls.locks import extend_lock
 from echomq.clock import wall_ms
-from echomq.errors import LockMissing, UsageError
+from echomq.errors import EchoMQError, LockMissing, UsageError
+from echomq.extensions import report
 from echomq.job import Job
 from echomq.keys import Keys
 from echomq.moments import duration_ms
@@ -118,6 +119,10 @@ class Context:
         """Logger whose records carry queue, job and attempt; :data:`job_logger` does the same anywhere below."""
         return job_logger
 
+    def replace_job(self, job: Job) -> None:
+        """Show the processor this job; what layers of plugins around it call."""
+        self.job = job
+
     def cancel(self) -> None:
         """Set ``cancelled``; what the worker calls."""
         self._is_cancelled = True
@@ -176,7 +181,20 @@ class Context:
         child = draft(Keys(queue or own.queue, own.prefix), name, data, family, {}, wall_ms())
         if not child.id:
             child = attrs.evolve(child, id=str(uuid4()))  # made here, so that a lost reply adds no second child
-        return attrs.evolve(child, id=await self._host.send_for_job(add_job(child)) or child.id)
+        return await self._add(child)
+
+    async def _add(self, child: Job) -> Job:
+        plan = middleware.add(plugins.extensions().add_layers, child, report)
+        call: Any = next(plan)
+        try:
+            added = await self._host.send_for_job(call)
+            plan.send(added or child.id)
+        except EchoMQError as error:
+            plan.throw(error)
+        except StopIteration as end:
+            job: Job = end.value
+            return job
+        raise AssertionError("an add is one call")
 
     async def extend(self, duration: int | timedelta) -> None:
         """Let the job's lock live so long from now; only needed where locks are not renewed.
@@ -222,33 +240,42 @@ class ThreadContext:
         """See :attr:`Context.logger`."""
         return job_logger
 
+    def replace_job(self, job: Job) -> None:
+        """See :meth:`Context.replace_job`."""
+        self._context.replace_job(job)
+
     def cancel(self) -> None:
         """Set ``cancelled``; what the worker calls."""
         self.cancelled.set()
 
     def log(self, row: str) -> int | None:
         """See :meth:`Context.log`."""
-        return self._wait(self._context.log(row))
+        return self.wait_for(self._context.log(row))
 
     def progress(self, value: Any) -> None:
         """See :meth:`Context.progress`."""
-        self._wait(self._context.progress(value))
+        self.wait_for(self._context.progress(value))
 
     def update_data(self, data: Any) -> None:
         """See :meth:`Context.update_data`."""
-        self._wait(self._context.update_data(data))
+        self.wait_for(self._context.update_data(data))
 
     def add_child(
         self, name: str, data: object = None, *, queue: str | None = None, **options: "Unpack[JobKeywords]"
     ) -> Job:
         """See :meth:`Context.add_child`."""
-        return self._wait(self._context.add_child(name, data, queue=queue, **options))
+        return self.wait_for(self._context.add_child(name, data, queue=queue, **options))
 
     def extend(self, duration: int | timedelta) -> None:
         """See :meth:`Context.extend`."""
-        self._wait(self._context.extend(duration))
+        self.wait_for(self._context.extend(duration))
 
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the worker's event loop, and wait for what it gives.
+
+        Raises:
+            UsageError: This is the thread of that loop.
+        """
         if threading.get_ident() == self._loop_thread:
             work.close()
             raise UsageError("this ctx would block the event loop it waits for; make the processor an async def")

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from echomq import family, plans
+from echomq import family, middleware, plans, plugins
 from echomq.calls.add import release_parent
 from echomq.clock import wall_ms
+from echomq.extensions import report
 from echomq.flow import build_flow
 from echomq.keys import DEFAULT_PREFIX, Keys
 
@@ -101,6 +102,8 @@ class FlowProducer:
         if not flow.trees:
             return []
         await self._check_slots(flow)
+        if layers := plugins.extensions().add_layers:
+            return list(await perform(self._connection, middleware.add_flow(layers, flow, report)))
         return list(await perform(self._connection, family.add_flow(flow)))
 
     async def get_flow(

@@ -103,6 +103,7 @@ class Surrounded:
         return await middleware.process(self.layers, job, self.report, run)
 
     def _run(self, context: Context | ThreadContext, job: Job) -> Awaitable[Any]:
+        context.replace_job(job)
         return self.runner.call(job, context)
 
     def close(self) -> None:

@@ -7,13 +7,13 @@ runs once for a job.
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
-from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import attrs
 
-from echomq.aio.context import current_context
+from echomq.aio.context import ThreadContext, current_context
 from echomq.errors import UsageError
 from echomq.job import Job
 
@@ -29,6 +29,8 @@ __all__ = [
     "run_plainly_with",
     "run_with",
 ]
+
+T = TypeVar("T")
 
 
 class _Injected:
@@ -106,12 +108,6 @@ class Provider:
     in_thread: bool
     needs: "Needs"
 
-    @property
-    def is_async(self) -> bool:
-        """Whether it, or what it depends on, must be awaited."""
-        own = inspect.iscoroutinefunction(self.function) or inspect.isasyncgenfunction(self.function)
-        return own or any(provider.is_async for provider in self.needs.values())
-
 
 Needs: TypeAlias = Mapping[str, Provider]
 """Parameter -> its provider."""
@@ -183,16 +179,30 @@ class _Asking:
 
     def _make_plainly(self, provider: Provider, stack: ExitStack) -> Any:
         function = provider.function
-        if function in self.made:
-            return self.made[function]
-        if provider.is_async:
-            raise UsageError(f"{function.__qualname__} is async, and the task is not; make the task an async def")
-        arguments = self.fill_plainly(provider.needs, stack)
-        if inspect.isgeneratorfunction(function):
-            self.made[function] = stack.enter_context(contextmanager(function)(**arguments))
-        else:
-            self.made[function] = function(**arguments)
+        if function not in self.made:
+            arguments = self.fill_plainly(provider.needs, stack)
+            self.made[function] = _open_plainly(function, arguments, stack)
         return self.made[function]
+
+
+def _open_plainly(function: Callable[..., Any], arguments: dict[str, Any], stack: ExitStack) -> Any:
+    """Ask a provider in the thread of a plain task; an ``async`` one runs on the worker's event loop meanwhile."""
+    if inspect.isgeneratorfunction(function):
+        return stack.enter_context(contextmanager(function)(**arguments))
+    if inspect.isasyncgenfunction(function):
+        manager: Any = asynccontextmanager(function)(**arguments)
+        value = _on_loop(manager.__aenter__())
+        stack.push(lambda *error: _on_loop(manager.__aexit__(*error)))
+        return value
+    return _on_loop(function(**arguments)) if inspect.iscoroutinefunction(function) else function(**arguments)
+
+
+def _on_loop(work: Coroutine[Any, Any, T]) -> T:
+    context = current_context()
+    if not isinstance(context, ThreadContext):
+        work.close()
+        raise UsageError("no plain task runs here")
+    return context.wait_for(work)
 
 
 async def run_with(needs: Needs, overrides: Overrides, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:

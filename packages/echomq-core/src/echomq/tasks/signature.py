@@ -97,7 +97,7 @@ def signature_of(task: str, function: Callable[..., Any]) -> Signature:
 
     Raises:
         UsageError: It takes ``*args``, ``**kwargs`` or positional-only parameters, which a JSON object has
-            no place for; a type cannot be read from JSON; or a plain function needs an ``async`` provider.
+            no place for; or a type cannot be read from JSON.
     """
     hints, needs = hints_of(function), needs_of(function)
     whole = inspect.signature(function)
@@ -107,11 +107,6 @@ def signature_of(task: str, function: Callable[..., Any]) -> Signature:
             raise UsageError(f"task {task!r}: {parameter} has no place in a JSON object of named arguments")
         if parameter.default is INJECTED:
             raise UsageError(f"task {task!r}: {parameter.name} is INJECTED, but its annotation has no Depends(...)")
-    if not inspect.iscoroutinefunction(function):
-        for provider in needs.values():
-            if provider.is_async:
-                name = provider.function.__qualname__
-                raise UsageError(f"task {task!r} is a plain function and cannot wait for {name}; make it an async def")
     optional = frozenset(one.name for one in named if one.default is not inspect.Parameter.empty)
     try:
         fields = {one.name: hints.get(one.name, Any) for one in named}
