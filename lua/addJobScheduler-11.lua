@@ -52,8 +52,8 @@ end
 for _, name in ipairs({ 'name', 'tz', 'limit', 'pattern', 'startDate', 'endDate', 'every' }) do
   field(name, wanted[name])
 end
-if not wanted.name or wanted.every and not every then
-  error('nothing scheduled, nothing written: no name, or every is not a number', 0)
+if not (wanted.name and prefix) or wanted.every and not every or wanted.startDate and not tonumber(wanted.startDate) then
+  error('nothing scheduled, nothing written: no name or prefix, or every or startDate is not a number', 0)
 end
 
 local recordKey = schedulers .. ':' .. schedulerId

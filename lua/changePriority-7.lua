@@ -21,7 +21,7 @@ local wait, prioritized, marker = KEYS[1], KEYS[4], KEYS[7]
 local priority, id, lifo = tonumber(ARGV[1]), ARGV[3], ARGV[4] == '1'
 local job = ARGV[2] .. id
 if redis.call('EXISTS', job) == 0 then return -1 end
-if not priority then return redis.error_reply('changePriority: the priority must be a number') end
+if not (priority and priority - priority == 0) then return redis.error_reply('changePriority: the priority must be a number') end
 if redis.call('ZREM', prioritized, id) == 1 or redis.call('LREM', wait, '-1', id) == 1 then
   if priority == 0 then
     pushWait(lifo and 'RPUSH' or 'LPUSH', wait, marker, id, closed(KEYS[3], KEYS[5]))

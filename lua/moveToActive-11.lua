@@ -22,7 +22,9 @@
 --@include checkTake
 --@include fetchNext
 local now, opts = ARGV[2], cmsgpack.unpack(ARGV[3])
-if type(opts) ~= 'table' or not tonumber(now) then
+-- NaN and the infinities differ from themselves by something that is not 0.
+local time = tonumber(now)
+if type(opts) ~= 'table' or not (time and time - time == 0) then
   return redis.error_reply('moveToActive: needs a timestamp and a map of options')
 end
 checkTake(opts)

@@ -29,7 +29,8 @@
 local marker, active, delayed, job, events, meta = KEYS[1], KEYS[2], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local prefix, now, id, delay = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[5])
 local fields, opts = {}, nil
-if not now or not delay then
+-- NaN and the infinities differ from themselves by something that is not 0.
+if not (now and delay and now - now == 0 and delay - delay == 0) then
   return redis.error_reply('moveToDelayed: needs a timestamp and a delay')
 end
 -- An include inside a branch costs nothing where it is not taken.

@@ -45,12 +45,15 @@ local isFailed, isFetching, prefix = target ~= 'completed', ARGV[6] == '1', ARGV
 
 -- 1. Refuse what could not be carried out to the end.
 local opts, fields = cmsgpack.unpack(ARGV[8]), nil
-local keep = type(opts) == 'table' and opts.keepJobs
-if type(keep) ~= 'table' or type(opts.token) ~= 'string' or not tonumber(now) then
+local keep, time = type(opts) == 'table' and opts.keepJobs, tonumber(now)
+-- NaN and the infinities differ from themselves by something that is not 0.
+if type(keep) ~= 'table' or type(opts.token) ~= 'string' or not (time and time - time == 0) then
   return redis.error_reply('moveToFinished: needs a timestamp and the options token and keepJobs')
 end
 local attempts, points = tonumber(opts.attempts), tonumber(opts.maxMetricsSize)
-if isFailed and not attempts then return redis.error_reply('moveToFinished: a failed job needs the option attempts') end
+if isFailed and not (attempts and target == 'failed') then
+  return redis.error_reply('moveToFinished: a job is completed, or it is failed and needs the option attempts')
+end
 if opts.maxMetricsSize ~= '' and not (points and points % 1 == 0) then
   return redis.error_reply('moveToFinished: option maxMetricsSize must be a whole number or an empty text')
 end

@@ -17,7 +17,11 @@
 -- Spec     protocol 03 3.5                      Frozen  manifest.toml
 --@include leaveActive
 local job, dependencies, child, now, id = KEYS[3], KEYS[4], ARGV[2], ARGV[3], ARGV[4]
-if not tonumber(now) then return redis.error_reply('moveToWaitingChildren: needs a timestamp') end
+-- NaN and the infinities differ from themselves by something that is not 0.
+local time = tonumber(now)
+if not (time and time - time == 0) then
+  return redis.error_reply('moveToWaitingChildren: needs a timestamp')
+end
 if redis.call('EXISTS', job) == 0 then return -1 end
 if redis.call('EXISTS', KEYS[5]) == 1 then return -9 end
 local pending

@@ -13,7 +13,9 @@ local queue, id, now = ARGV[1], ARGV[2], ARGV[3]
 
 --@include releaseIdleParent
 
-if not (id and tonumber(now)) then
+-- NaN and the infinities differ from themselves by something that is not 0.
+local time = tonumber(now)
+if not (id and time and time - time == 0) then
   return redis.error_reply('releaseParentIfNoPendingDependencies: ARGV[2] must be an id and ARGV[3] a time')
 end
 -- A child that could not be attached is not among the dependencies, so they tell nothing.

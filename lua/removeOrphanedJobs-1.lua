@@ -11,7 +11,9 @@
 local prefix = KEYS[1]
 local stateCount = tonumber(ARGV[1])
 local subKeyCount = stateCount and tonumber(ARGV[stateCount + 2])
-if not subKeyCount then return redis.error_reply('removeOrphanedJobs: both counts must be numbers') end
+if not (subKeyCount and stateCount > 0 and subKeyCount >= 0) then
+  return redis.error_reply('removeOrphanedJobs: both counts must be numbers, and there must be states')
+end
 
 local commands = { list = 'LPOS', zset = 'ZSCORE', set = 'SISMEMBER' }
 local searches, states = {}, {}

@@ -26,7 +26,8 @@
 local active, wait, job, events = KEYS[1], KEYS[2], KEYS[4], KEYS[6]
 local prioritized, pc, marker = KEYS[8], KEYS[9], KEYS[10]
 local prefix, now, push, id = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
-if not now or push ~= 'LPUSH' and push ~= 'RPUSH' then
+-- NaN and the infinities differ from themselves by something that is not 0.
+if not (now and now - now == 0) or push ~= 'LPUSH' and push ~= 'RPUSH' then
   return redis.error_reply('retryJob: needs a timestamp and LPUSH or RPUSH')
 end
 local fields = {}

@@ -15,26 +15,28 @@ local function fetchNext(
   prefix, now, opts, set, isFinish, wait, active, prioritized, events, limiter, delayed, pc, marker)
   local isClosed = set[1] or set[2] and redis.call('LLEN', active) >= tonumber(set[2])
   local head = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
+  local isDue = head and tonumber(head) < (now + 1) * 4096
+  -- The queue's max wins, the worker's duration wins.
+  local limits = opts.limiter
+  local max, duration = tonumber(set[3] or limits and limits.max), tonumber(limits and limits.duration or set[4])
+  if duration then
+    duration = math.floor(math.abs(duration))
+  elseif max and not isClosed and redis.call('EXISTS', limiter) == 0
+      and (isDue or redis.call('EXISTS', wait, prioritized) > 0) then
+    return redis.error_reply('no job taken: the rate limit has max but no duration')
+  end
   -- An include inside a branch costs nothing where it is not taken.
-  if head and tonumber(head) < (now + 1) * 4096 then
+  if isDue then
 --@include promoteDelayed
     promoteDelayed(prefix, now, isClosed, delayed, wait, prioritized, pc, marker, events)
     head = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
   end
-  -- The queue's max wins, the worker's duration wins.
-  local limits = opts.limiter
-  local max, duration = tonumber(set[3] or limits and limits.max), tonumber(limits and limits.duration or set[4])
   if max then
 --@include rateLimitTtl
     local ttl = rateLimitTtl(limiter, max)
     if ttl > 0 then return {0, 0, ttl, 0} end
   end
   if isClosed then return {0, 0, 0, 0} end
-  if duration then
-    duration = math.floor(math.abs(duration))
-  elseif max and redis.call('EXISTS', limiter) == 0 and redis.call('EXISTS', wait, prioritized) > 0 then
-    return redis.error_reply('no job taken: the rate limit has max but no duration')
-  end
   -- An id without a job is dropped; a queue full of them must not block the server.
   for attempt = 1, 1000 do
     local id = wait and redis.call('RPOPLPUSH', wait, active)

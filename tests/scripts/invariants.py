@@ -1,0 +1,57 @@
+"""What holds of sound queues besides :func:`differential.soundness.unsound`: locks and families."""
+
+from collections.abc import Iterator
+
+from differential.soundness import unsound
+from differential.world import QUEUES
+from vectors.keyspace import Keyspace
+
+__all__ = ["CHILDLESS", "faults"]
+
+CHILDLESS = "waits for no child"
+
+
+def _locks(keyspace: Keyspace) -> Iterator[tuple[str, str]]:
+    for queue in QUEUES:
+        active = keyspace.get(f"{queue}:active", {"value": []})["value"]
+        for key in keyspace:
+            if key.startswith(f"{queue}:") and key.endswith(":lock"):
+                job_id = key[len(queue) + 1 : -len(":lock")]
+                if job_id not in active:
+                    yield key, "locks a job that is not active"
+
+
+def _families(keyspace: Keyspace) -> Iterator[tuple[str, str]]:
+    for key, entry in keyspace.items():
+        parent = key.removesuffix(":dependencies")
+        if parent == key:
+            continue
+        if parent not in keyspace:
+            yield key, "belongs to no parent"
+        for child in entry["value"]:
+            fields = keyspace.get(child, {"value": {}})["value"]
+            if fields and fields.get("parentKey") != parent:
+                yield f"{key} {child}", "is a child that does not know this parent"
+            if fields and child in _finished(keyspace):
+                yield f"{key} {child}", "is awaited though it has completed"
+    for queue in QUEUES:
+        for job_id, _ in keyspace.get(f"{queue}:waiting-children", {"value": []})["value"]:
+            if f"{queue}:{job_id}:dependencies" not in keyspace:
+                yield f"{queue}:{job_id}", CHILDLESS
+
+
+def _finished(keyspace: Keyspace) -> set[str]:
+    return {
+        f"{queue}:{job_id}"
+        for queue in QUEUES
+        for job_id, _ in keyspace.get(f"{queue}:completed", {"value": []})["value"]
+    }
+
+
+def faults(keyspace: Keyspace) -> dict[str, str]:
+    """What is wrong, by key; empty when all is well.
+
+    Each id is in one state, each id has a hash and the reverse; only active jobs are
+    locked; parents and children know of each other.
+    """
+    return {**unsound(keyspace), **dict(_locks(keyspace)), **dict(_families(keyspace))}
