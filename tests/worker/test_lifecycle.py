@@ -9,6 +9,8 @@ import time
 from typing import Any
 
 import pytest
+import redis.asyncio
+import valkey.asyncio
 
 import echomq
 from echomq import ConnectionClosed, InvalidOption, Job, UnknownOption, UsageError, Worker
@@ -416,6 +418,20 @@ async def test_cancelled_run_gives_jobs_back(desk: Desk) -> None:
     assert await desk.counts() == {"waiting": 2}
 
 
+async def test_job_that_a_take_brings_to_a_cancelled_run_waits_again(desk: Desk) -> None:
+    """Cancelling the run while a take is under way leaves no job behind, to be found when its lock runs out."""
+    await desk.add_many(50)
+    for inside in range(1, 11):
+        gate = Gate()
+        running = asyncio.ensure_future(desk.worker(gate, concurrency=50).run())
+        await gate.until_inside(inside)  # the takes of the others follow, one after the other
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await happens(running)
+
+    assert await desk.counts() == {"waiting": 50}
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_first_signal_ends_gracefully(desk: Desk, number: signal.Signals) -> None:
     """SIGTERM and Ctrl-C let running jobs end, and the handlers of before are back afterwards (pain 31)."""
@@ -612,3 +628,27 @@ async def test_silence_of_the_server_shows(server: Server, desk: Desk) -> None:
         await until(is_heard)
         await worker.close()
         await running
+
+
+@pytest.mark.parametrize("kind", ["redis", "valkey", "resp3", "redis client", "valkey client", "decoding client"])
+async def test_connections_of_all_kinds(server: Server, desk: Desk, kind: str) -> None:
+    """A worker takes plain, prioritized and delayed jobs through both drivers, URLs and ready clients alike."""
+    clients: dict[str, Any] = {
+        "redis client": lambda: redis.asyncio.Redis(host=server.host, port=server.port),
+        "valkey client": lambda: valkey.asyncio.Valkey(host=server.host, port=server.port),
+        "decoding client": lambda: redis.asyncio.Redis(host=server.host, port=server.port, decode_responses=True),
+    }
+    urls = {"redis": server.url, "valkey": server.url_as("valkey"), "resp3": f"{server.url}?protocol=3"}
+    source: Any = urls[kind] if kind in urls else clients[kind]()
+    worker = Worker("work", nothing, source, prefix=desk.keys.prefix, concurrency=3)
+    ready = gathered(worker, "ready", 1)
+    running = asyncio.ensure_future(worker.run())
+    await happens(ready)
+    await desk.add()
+    await desk.add(priority=3)
+    await desk.add(delay=150)
+    await desk.until_counts(completed=3)
+    await worker.close()
+    await running
+    if kind in clients:
+        await source.aclose()

@@ -99,6 +99,30 @@ async def test_failed_job_keeps_reason_and_traceback(desk: Desk) -> None:
     assert "in fail" in job.stacktrace[-1]
 
 
+class _Untellable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("error", [_Untellable(), GeneratorExit(), SystemExit(3), asyncio.CancelledError()])
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_whatever_is_raised_fails_the_attempt(desk: Desk, error: BaseException, in_thread: bool) -> None:
+    """No exception, however odd, leaves its job behind: the attempt fails and the worker goes on."""
+
+    def fail(job: Job) -> None:
+        if job.data:
+            raise error
+
+    async def fail_on_the_loop(job: Job) -> None:
+        fail(job)
+
+    await desk.add(True)
+    await desk.add(False)
+    await desk.worker(fail if in_thread else fail_on_the_loop).run(until="drained")
+
+    assert await desk.counts() == {"failed": 1, "completed": 1}
+
+
 async def test_attempts_and_backoff(desk: Desk) -> None:
     """A failing job runs as often as it may, with its backoff between, and each failure is told."""
     started: list[float] = []
