@@ -23,7 +23,7 @@ TREE = [
     *("job", "call", "replies", "events"),
     *("calls", "calls.add", "calls.fetch", "calls.finish", "calls.locks", "calls.change", "calls.family"),
     *("calls.remove", "calls.queue", "calls.events", "calls.pages", "calls.query", "calls.schedulers"),
-    *("flow", "flow_view", "plans", "endings", "family"),
+    *("flow", "flow_view", "plans", "endings", "family", "schedules"),
     *("scheduling", "scheduling.state", "scheduling.messages", "scheduling.timing", "scheduling.outcome"),
     *("scheduling.settling", "scheduling.step"),
     *("driver", "address", "resp", "links", "client_errors", "client_settings"),

@@ -3,9 +3,15 @@
 The wall clock is for what is stored, the monotonic one for what is measured.
 """
 
+import os
 import time
+from datetime import datetime, timezone, tzinfo
+from pathlib import Path
+from zoneinfo import ZoneInfo
 
-__all__ = ["mono_ms", "wall_ms"]
+__all__ = ["local_zone", "mono_ms", "wall_ms"]
+
+_LOCALTIME = Path("/etc/localtime")
 
 
 def wall_ms() -> int:
@@ -16,3 +22,12 @@ def wall_ms() -> int:
 def mono_ms() -> int:
     """Milliseconds on a clock that never jumps, for what is measured."""
     return time.monotonic_ns() // 1_000_000
+
+
+def local_zone() -> tzinfo:
+    """Return the zone of this process with its rules; only its present offset where the system does not name it."""
+    named = os.environ.get("TZ") or str(_LOCALTIME.resolve()).rpartition("/zoneinfo/")[2]
+    try:
+        return ZoneInfo(named.removeprefix(":"))
+    except (KeyError, ValueError, OSError):
+        return datetime.now().astimezone().tzinfo or timezone.utc

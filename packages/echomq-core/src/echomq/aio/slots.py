@@ -12,7 +12,6 @@ import random
 import time
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import copy_context
-from datetime import datetime, timezone, tzinfo
 from typing import Any, TypeVar, cast
 
 import attrs
@@ -20,7 +19,7 @@ import attrs
 from echomq.call import Command, ScriptCall
 from echomq.calls.fetch import Take, move_job_from_active_to_wait
 from echomq.calls.schedulers import has_job_scheduler, is_legacy_id, update_job_scheduler
-from echomq.clock import wall_ms
+from echomq.clock import local_zone, wall_ms
 from echomq.driver import AsyncConnection
 from echomq.errors import ConnectionLost, EchoMQError, ProtocolError, ScriptError
 from echomq.job import Job
@@ -179,7 +178,7 @@ class Slots:
                 insistently(has_job_scheduler(job.keys, job.scheduler_id or ""))
             ):
                 raise ProtocolError(f"job {job.id} repeats in a way that ended with version 5; no other job follows it")
-            call = update_job_scheduler(job, wall_ms(), _local_zone())
+            call = update_job_scheduler(job, wall_ms(), local_zone())
             if call is not None:
                 await self._insist(insistently(call))
         except (ScriptError, ProtocolError) as error:
@@ -333,7 +332,3 @@ def _spawner() -> "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]":
 
 def _dice() -> float:
     return random.random()  # noqa: S311  # spreads load, keeps no secret
-
-
-def _local_zone() -> tzinfo:
-    return datetime.now().astimezone().tzinfo or timezone.utc

@@ -21,7 +21,7 @@ from echomq.keys import DEFAULT_PREFIX, Keys
 from echomq.moments import duration_ms
 from echomq.states import JobState
 
-from . import children, results
+from . import children, results, schedulers
 from .connecting import connect
 from .run import is_open, perform
 
@@ -344,6 +344,12 @@ class Queue:
     get_dependencies = children.get_dependencies
     remove_child_dependency = children.remove_child_dependency
     remove_unprocessed_children = children.remove_unprocessed_children
+
+    upsert_job_scheduler = schedulers.upsert_job_scheduler
+    get_job_scheduler = schedulers.get_job_scheduler
+    get_job_schedulers = schedulers.get_job_schedulers
+    count_job_schedulers = schedulers.count_job_schedulers
+    remove_job_scheduler = schedulers.remove_job_scheduler
 
     # -- sending --------------------------------------------------------------------------------
 
