@@ -351,6 +351,32 @@ def test_dead_server_does_not_hold_up_a_close() -> None:
     assert shell.has_ended
 
 
+def test_force_gives_back_what_a_take_brings() -> None:
+    """Even a close without patience waits for a take under way, so that its job waits again and not for its lock."""
+    shell = Shell.started()
+    shell.tell(messages.Closed(0))
+
+    assert not shell.has_ended
+
+    assert [type(action) for action in shell.fetched(FOUND)][-2:] == [messages.GiveBack, messages.Cut]
+
+    shell.reported()
+
+    assert shell.has_ended
+
+
+def test_dead_server_does_not_hold_up_a_forced_close() -> None:
+    """Neither a second close nor force prolongs the one second that a take may still need."""
+    shell = Shell.started()
+    shell.tell(messages.Closed(None))
+    shell.pass_time(600)
+    shell.tell(messages.Closed(0))
+
+    shell.pass_time(400)
+
+    assert shell.has_ended
+
+
 def test_closed_connection_ends_the_worker() -> None:
     """If its connection's owner closes it, the worker says so and ends instead of trying for ever."""
     shell = Shell.started()

@@ -95,7 +95,7 @@ def _fetched(state: WorkerState, happened: Fetched, now_ms: int) -> Step:
         retry_at=0,
         let_go_at=0,
     )
-    return _then(state, now_ms, (*told, _use(state, taken.job, happened.take)))
+    return _then(state, now_ms, (*told, *_use(state, taken.job, happened.take)))
 
 
 def _reported(state: WorkerState, happened: Reported, now_ms: int) -> Step:
@@ -103,7 +103,7 @@ def _reported(state: WorkerState, happened: Reported, now_ms: int) -> Step:
     if taken is not None and taken.job is not None:
         if state.empty or state.drained:
             state = state.but(empty=False, drained=False)
-        return state, (_use(state, taken.job, happened.take),)
+        return state, _use(state, taken.job, happened.take)
     state = state.but(running=state.running - 1, stray=state.stray or happened.stray)
     if happened.limited_ms:
         state = state.but(limited_until=_limited(state, happened.limited_ms, now_ms))
@@ -165,7 +165,7 @@ def _adopted(state: WorkerState, happened: Adopted, now_ms: int) -> Step:
     state = state.but(
         fetching=False, stray=False, failures=0, retry_at=0, let_go_at=0, running=state.running + len(happened.found)
     )
-    return _then(state, now_ms, tuple(_use(state, job, take) for job, take in happened.found))
+    return _then(state, now_ms, tuple(action for job, take in happened.found for action in _use(state, job, take)))
 
 
 def _stalled_checked(state: WorkerState, _: StalledChecked, now_ms: int) -> Step:
@@ -193,7 +193,8 @@ def _closed(state: WorkerState, happened: Closed, now_ms: int) -> Step:
     if happened.timeout_ms is not None:
         wanted = now_ms + happened.timeout_ms
         cut_at = min(cut_at, wanted) if cut_at else wanted
-    let_go_at = min(now_ms + LET_GO_MS, cut_at or now_ms + LET_GO_MS) if state.fetching else 0
+    # A forced close waits as well: what the reply brings would else be locked until its lock runs out.
+    let_go_at = (state.let_go_at or now_ms + LET_GO_MS) if state.fetching else 0
     state = state.but(phase=Phase.CLOSING, cut_at=cut_at, let_go_at=let_go_at, limited_until=0, retry_at=0)
     return _then(state, now_ms, told)
 
@@ -205,8 +206,11 @@ def _ticked(state: WorkerState, _: Ticked, now_ms: int) -> Step:
 # -- what to do ---------------------------------------------------------------------------------
 
 
-def _use(state: WorkerState, job: Job, take: Take) -> Action:
-    return Run(job, take) if state.phase is Phase.OPEN else GiveBack(job, take)
+def _use(state: WorkerState, job: Job, take: Take) -> tuple[Action, ...]:
+    if state.phase is Phase.OPEN:
+        return (Run(job, take),)
+    give_back = GiveBack(job, take)
+    return (give_back, Cut()) if state.phase is Phase.CUT else (give_back,)
 
 
 def _limited(state: WorkerState, limited_ms: int, now_ms: int) -> int:
