@@ -60,6 +60,20 @@ def test_failure_without_attempts_is_final() -> None:
     assert outcome.stacktrace[-1].strip().endswith("ValueError: no such address")
 
 
+class _Untellable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_error_without_text_fails_its_job() -> None:
+    """An exception that cannot say what it is fails the attempt like any other, by the name of its type."""
+    outcome = judged(job(), _Untellable())
+
+    assert isinstance(outcome, Failed)
+    assert outcome.reason == "_Untellable"
+    assert "_Untellable" in outcome.stacktrace[-1]
+
+
 def test_failure_with_attempts_is_retried() -> None:
     """Without a backoff the next attempt follows at once, and the last one is final."""
     assert isinstance(judged(with_options(0, attempts=3), OSError("x")), Retried)

@@ -107,8 +107,8 @@ class Processing:
     def _plain(self, *args: Any) -> Any:
         try:
             return self.function(*args)
-        except StopIteration as error:
-            raise RuntimeError("the processor raised StopIteration") from error  # a future cannot carry it
+        except (StopIteration, GeneratorExit) as error:  # no future can carry the one, and no task survives the other
+            raise RuntimeError(f"the processor raised {type(error).__name__}") from error
 
     def close(self) -> None:
         """Let go of the threads; one that is busy ends with its job."""

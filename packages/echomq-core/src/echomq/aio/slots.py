@@ -164,9 +164,9 @@ class Slots:
             if why := refusal(job, self.options):
                 raise Unrecoverable(why)
             return of_result(job, await self.processing.call(job, held.context))
-        except (KeyboardInterrupt, GeneratorExit):
-            raise
-        except BaseException as error:  # noqa: BLE001  # a job may raise anything, CancelledError and SystemExit too
+        except BaseException as error:  # a job may raise anything, CancelledError and SystemExit too
+            if isinstance(error, KeyboardInterrupt) or not _is_alive(held):
+                raise
             if held.cut and not held.lost:
                 return HandedBack()
             return await self._judge(job, error)
@@ -239,7 +239,7 @@ class Slots:
 
     async def cut(self) -> None:
         """End all jobs now: cancel them, and give back those that do not end."""
-        running = list(self.held)
+        running = [held for held in self.held if not held.cut]
         for held in running:
             held.cut = True
             if not held.reporting:
@@ -247,7 +247,7 @@ class Slots:
         tasks = [held.task for held in running if held.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=_GRACE_S)
-        await asyncio.gather(*(self._give_up(held) for held in list(self.held)))
+        await asyncio.gather(*(self._give_up(held) for held in running if held in self.held))
 
     async def _give_up(self, held: Held) -> None:
         held.given_up = True
@@ -328,6 +328,14 @@ def _spawner() -> "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]":
         return base.copy().run(loop.create_task, work)
 
     return spawn
+
+
+def _is_alive(held: Held) -> bool:
+    """Tell whether a job's task goes on; a coroutine that is thrown away must not wait for anything any more."""
+    try:
+        return asyncio.current_task() is held.task
+    except RuntimeError:  # no loop runs
+        return False
 
 
 def _dice() -> float:

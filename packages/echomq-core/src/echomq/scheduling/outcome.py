@@ -7,13 +7,13 @@ Source: protocol spec 05 sections 4.7 and 5.
 """
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import attrs
 
 from echomq.backoff import FAIL_NOW, BackoffStrategy, next_delay_ms
-from echomq.codec import encode_json
+from echomq.codec import as_utf8, encode_json
 from echomq.errors import NotEncodable
 from echomq.job import Job
 from echomq.options import WorkerOptions
@@ -200,15 +200,19 @@ def _failed(job: Job, error: BaseException) -> Failed:
 
 
 def _reason(error: BaseException) -> str:
-    return _storable(str(error)) or type(error).__name__
+    return _shown(error, str)
 
 
 def _stacktrace(job: Job, error: BaseException) -> tuple[str, ...]:
-    rows = (*job.stacktrace, _storable("".join(traceback.format_exception(error))))
+    rows = (*job.stacktrace, _shown(error, lambda error: "".join(traceback.format_exception(error))))
     limit = job.options.stack_trace_limit
     return rows if limit is None else rows[len(rows) - limit :] if limit else ()
 
 
-def _storable(text: str) -> str:
-    """Return a text without what UTF-8 cannot express, so that no message can keep its failure from being stored."""
-    return text.encode("utf-8", "backslashreplace").decode()
+def _shown(error: BaseException, show: Callable[[BaseException], str]) -> str:
+    """Return an error as text that can be stored; the name of its type if it has none, or cannot make it."""
+    try:
+        shown = as_utf8(show(error))
+    except Exception:  # noqa: BLE001  # a class may raise anything in __str__, and its job must fail all the same
+        shown = ""
+    return shown or type(error).__name__
