@@ -78,6 +78,7 @@ REFUSED: list[tuple[Any, str, str]] = [
     ({None: 1}, "$", "key None"),
     ({"c": {Size.BIG: 1}}, "$.c", "key"),
     (LOOPED, "$", "contains itself"),
+    ({"n": [10**5000]}, "$.n[0]", "digits"),
 ]
 
 

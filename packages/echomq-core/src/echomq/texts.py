@@ -139,11 +139,21 @@ def _children(subject: str, path: str, container: Any) -> Iterator[tuple[str, ob
 
 
 def _problem(value: object) -> str | None:
-    if value is None or isinstance(value, (str, int, dict, list, tuple)):
+    if isinstance(value, int):
+        return _problem_of_whole(value)
+    if value is None or isinstance(value, (str, dict, list, tuple)):
         return None
     if isinstance(value, float):
         return None if math.isfinite(value) else f"{value} has no JSON form; use null or text"
     return f"{type(value).__name__} is no JSON type; convert it to text, a number, a list or a dict first"
+
+
+def _problem_of_whole(value: int) -> str | None:
+    try:
+        str(value)
+    except ValueError as error:  # Python writes only so many digits
+        return f"{error}; pass the number as text"
+    return None
 
 
 def decode_json(raw: Raw) -> Any:
