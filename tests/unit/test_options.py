@@ -94,7 +94,7 @@ def test_refused(given: dict[str, Any], field: str, limit: str) -> None:
     assert limit in str(caught.value)
 
 
-@pytest.mark.parametrize("name", sorted(FAMILY_NAMES))
+@pytest.mark.parametrize("name", [*sorted(FAMILY_NAMES), "metrics:failed:data", "de:x:y", "dn:x:y", "repeat:x:y"])
 def test_family_names_are_no_job_ids(name: str) -> None:
     """A job id that names a key of the queue itself is refused."""
     with pytest.raises(InvalidOption, match="key of the queue"):

@@ -16,7 +16,7 @@ import attrs
 
 from .errors import InvalidOption
 
-__all__ = ["DEFAULT_PREFIX", "FAMILY_NAMES", "Keys"]
+__all__ = ["DEFAULT_PREFIX", "FAMILY_NAMES", "Keys", "names_family"]
 
 DEFAULT_PREFIX = "bull"
 
@@ -48,6 +48,11 @@ FAMILY_NAMES = frozenset(
 _NOT_JOBS = FAMILY_NAMES - {"priority", "delay"}  # keys of old clients; a job of another client may be called so
 _NO_JOB = re.compile(r"metrics:.*|d[en]:.*|repeat:(?!.*:\d+$).*", re.DOTALL)
 """Further keys of the queue; ``repeat:<scheduler>:<ms>`` is a job."""
+
+
+def names_family(job_id: str) -> bool:
+    """Tell whether a job of that id would share its key with one of the queue itself."""
+    return job_id in FAMILY_NAMES or _NO_JOB.fullmatch(job_id) is not None
 
 
 _IN_CLIENT_NAMES = "".join(map(chr, range(0x21, 0x7F)))

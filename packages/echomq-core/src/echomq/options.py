@@ -18,7 +18,7 @@ from . import codec
 from .backoff import Backoff
 from .checks import check_names, from_mapping, is_bool, is_text, is_whole, nested
 from .errors import InvalidOption
-from .keys import FAMILY_NAMES
+from .keys import names_family
 from .moments import Duration, Moment, duration_ms, moment_ms
 from .repeat import Repeat
 from .retention import Keep, remove_on_complete, remove_on_fail
@@ -137,7 +137,7 @@ def check_job_id(job_id: object, *, in_flow: bool = False) -> None:
         raise InvalidOption("job_id", f"expected text, not {job_id!r}")
     if _INTEGER.fullmatch(job_id) or job_id.startswith("0:"):
         raise InvalidOption("job_id", f"{job_id!r} is a number, and those are the server's to give; prefix it")
-    if job_id in FAMILY_NAMES:
+    if names_family(job_id):
         raise InvalidOption("job_id", f"{job_id!r} names a key of the queue itself; choose another")
     colons = job_id.count(":")
     if colons and (in_flow or colons != 2):
