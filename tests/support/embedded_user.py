@@ -6,6 +6,7 @@ child start, use and leave the same server and end normally. The end of the inpu
 """
 
 import os
+import signal
 import sys
 
 from echomq import embedded
@@ -38,6 +39,7 @@ def _fork(url: str) -> str:
 
 def main() -> None:
     """Obey until the input ends."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start background processes that ignore it
     uses: list[embedded.Embedded] = []
     started = ""
     for line in sys.stdin:
