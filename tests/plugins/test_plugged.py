@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 import logging
+import types
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from typer import Typer
 
 import echomq
 from echomq import Backoff, FlowNode, Job, Keys, PluginError, WaitForChildren, plugins
+from echomq.aio.processing import Processing
 from echomq.cli.app import add_commands_of_plugins, app, run
 from echomq.hookspecs import hookimpl
 from echomq.middleware import Middleware
@@ -320,6 +322,44 @@ def test_same_backoff_twice(use: Use) -> None:
 
     assert plugins.installed().names.count("other") == 0
     assert "tenfold" in plugins.extensions().backoff_strategies
+
+
+def test_asked_once(use: Use) -> None:
+    """A plugin is asked once what it brings, however many come after it; later it may come again, and is asked anew."""
+    asked = []
+
+    class Asked:
+        @hookimpl
+        def echomq_register_middleware(self) -> list[Middleware]:
+            asked.append("middleware")
+            return []
+
+    use(Asked(), "asked")
+    use(Waits(), "waits")
+    assert asked == ["middleware"]
+
+    plugins.register(Asked(), "again")
+    plugins.unregister("again")
+    plugins.register(Asked(), "again")
+    plugins.unregister("again")
+    assert asked == ["middleware"] * 3
+
+
+def test_nothing_where_there_is_no_plugin(redis_server: Server) -> None:
+    """Without plugins for jobs nothing stands around adding and processing, and nobody listens."""
+    assert (plugins.extensions().add_layers, plugins.extensions().processing_layers) == ((), ())
+    assert list(plugins.extensions().listeners(Keys("work"))) == []
+    assert isinstance(echomq.Worker("work", print, redis_server.url)._processing, Processing)
+
+
+@pytest.mark.parametrize("answer", [None, "layers", [1]])
+@pytest.mark.parametrize("hook", ["echomq_register_middleware", "echomq_register_backoffs"])
+def test_wrong_answer(hook: str, answer: Any) -> None:
+    """A plugin that brings something else than its hook promises is refused, naming it, and leaves no trace."""
+    wrong = types.SimpleNamespace(**{hook: hookimpl(lambda: answer)})
+    with pytest.raises(PluginError, match=r"plugin 'wrong'"):
+        plugins.register(wrong, "wrong")
+    assert "wrong" not in plugins.installed().names
 
 
 def test_misspelt_hook() -> None:

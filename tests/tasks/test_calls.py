@@ -264,7 +264,7 @@ async def test_calling_a_task(office: Office) -> None:
 
 
 async def test_hostile_names(office: Office) -> None:
-    """Names in jobs only choose among the tasks; nothing is imported or evaluated by them (user-pain 57)."""
+    """Names in jobs only choose among the tasks; nothing is imported or evaluated by them (pain 57)."""
     ran = []
 
     @office.tasks.task(queue="emails")

@@ -1,4 +1,4 @@
-"""User code with tasks that must not type-check; never run.
+"""User code with tasks that must not type-check (pain 37); never run.
 
 Each mistake is marked with the kind of error it must cause; see ``bad.py``.
 """

@@ -9,7 +9,7 @@ Source: design.md section 7.
 import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 import pluggy
@@ -31,6 +31,9 @@ _HEARD = {
     "lock_lost": ("echomq_lock_lost", ("job_id", "worker_name")),
 }
 """Local event of a worker -> the hook that hears it, and the names of the event's arguments."""
+
+Answers: TypeAlias = dict[tuple[str, str], Any]
+"""What plugins bring, by plugin and hook."""
 
 
 def report(problem: PluginError) -> None:
@@ -101,17 +104,21 @@ class Extensions:
     backoff_strategies: Mapping[str, BackoffStrategy] = attrs.field(factory=dict)
     commands: tuple[Hook, ...] = ()
     _heard: tuple[tuple[str, Hook], ...] = ()
+    _answers: Answers = attrs.field(factory=dict)
 
     def read(self, manager: pluggy.PluginManager) -> None:
-        """Ask all registered plugins anew.
+        """Take in which plugins are registered; each is asked once what it brings.
 
         Raises:
             PluginError: One answers something else than its hook promises, or two claim a backoff type.
         """
-        ordered = sorted(_middleware(manager), key=lambda found: (found[1].order, found[0]))
+        names = {name for name, _ in manager.list_name_plugin()}
+        answers = {asked: answer for asked, answer in self._answers.items() if asked[0] in names}
+        ordered = sorted(_middleware(manager, answers), key=lambda found: (found[1].order, found[0]))
         before = [_before_add(hook) for hook in hooks_of(manager, "echomq_before_add")]
-        strategies = _strategies(manager)
+        strategies = _strategies(manager, answers)
         # Nothing changes unless all of it can be read.
+        self._answers = answers
         self.add_layers = (*before, *_layers(ordered, "around_add"))
         self.processing_layers = _layers(ordered, "around_processing")
         self.backoff_strategies = strategies
@@ -132,10 +139,17 @@ def _listener(hook: Hook, names: Sequence[str], keys: Keys) -> Callable[..., Any
     return lambda *args: hook(keys=keys, **dict(zip(names, args, strict=True)))
 
 
-def _middleware(manager: pluggy.PluginManager) -> Iterator[tuple[str, Middleware]]:
-    for hook in hooks_of(manager, "echomq_register_middleware"):
-        answer = hook()
-        for found in [answer] if isinstance(answer, Middleware) else answer:
+def _answers(manager: pluggy.PluginManager, name: str, answers: Answers) -> Iterator[tuple[Hook, Any]]:
+    for hook in hooks_of(manager, name):
+        asked = (hook.plugin, name)
+        if asked not in answers:
+            answers[asked] = hook()
+        yield hook, answers[asked]
+
+
+def _middleware(manager: pluggy.PluginManager, answers: Answers) -> Iterator[tuple[str, Middleware]]:
+    for hook, answer in _answers(manager, "echomq_register_middleware", answers):
+        for found in answer if isinstance(answer, (list, tuple)) else [answer]:
             if not isinstance(found, Middleware):
                 raise PluginError(f"plugin {hook.plugin!r}: {hook.name} gave {found!r}, expected a Middleware")
             yield hook.plugin, found
@@ -157,11 +171,13 @@ def _before_add(hook: Hook) -> Layer:
     return Layer(plugin=hook.plugin, role=hook.name, function=ask)
 
 
-def _strategies(manager: pluggy.PluginManager) -> dict[str, BackoffStrategy]:
+def _strategies(manager: pluggy.PluginManager, answers: Answers) -> dict[str, BackoffStrategy]:
     found: dict[str, BackoffStrategy] = {}
     owners: dict[str, str] = {}
-    for hook in hooks_of(manager, "echomq_register_backoffs"):
-        for name, strategy in hook().items():
+    for hook, brought in _answers(manager, "echomq_register_backoffs", answers):
+        if not isinstance(brought, Mapping):
+            raise PluginError(f"plugin {hook.plugin!r}: {hook.name} gave {brought!r}, expected names and strategies")
+        for name, strategy in brought.items():
             if name in owners:
                 raise PluginError(f"plugins {owners[name]!r} and {hook.plugin!r} both bring the backoff {name!r}")
             owners[name] = hook.plugin
