@@ -118,7 +118,7 @@ def _may_run_data(node: ast.Call) -> bool:
 
 @pytest.mark.parametrize("package", ["echomq", "echomq_redis", "echomq_valkey"])
 def test_data_are_never_run(package: str) -> None:
-    """Nothing unpickles, evaluates or imports what it read; only the command line imports what its user names (pain 57)."""
+    """Nothing unpickles, evaluates or imports what it read, but what the command line is told to (pain 57)."""
     for name, module in modules(package).items():
         unpickling = {target for target in module.imports if _roots(target) & UNPICKLERS}
         running = [node for node in ast.walk(module.tree) if isinstance(node, ast.Call) and _may_run_data(node)]
