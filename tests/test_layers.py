@@ -20,7 +20,7 @@ from support.imports import Module, modules, reaches
 TREE = [
     *("version", "errors", "moments", "states", "keys", "signals", "keywords"),
     *("texts", "codec", "checks", "backoff", "repeat", "retention", "worker_options", "options", "stored_options"),
-    *("job", "call", "replies", "events"),
+    *("job", "call", "replies", "events", "entries"),
     *("calls", "calls.add", "calls.fetch", "calls.finish", "calls.locks", "calls.change", "calls.family"),
     *("calls.remove", "calls.queue", "calls.events", "calls.pages", "calls.query", "calls.schedulers"),
     *("flow", "flow_view", "plans", "endings", "family", "schedules"),

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import echomq
 import echomq.sync
-from echomq import Backoff, Deduplication, Job, Keep, Queue, RateLimit, Worker
+from echomq import Backoff, Deduplication, FlowNode, Job, Keep, Queue, QueueEvents, RateLimit, Worker, chain, events
 
 
 async def produce(queue: Queue) -> None:
@@ -65,3 +65,25 @@ def work() -> None:
     Worker("mail", processor, concurency=5)  # type: ignore[call-arg]
     Worker("mail", processor, concurrency="5")  # type: ignore[arg-type]
     Worker("mail", processor).run_sync(until="done")  # type: ignore[arg-type]
+
+
+def tell(event: events.Completed) -> None:
+    """Listen to one kind of event."""
+
+
+def listen(log: QueueEvents, event: events.Event) -> None:
+    """Make mistakes with events."""
+    log.on(int, print)  # type: ignore[type-var]
+    log.on(events.Failed, tell)  # type: ignore[arg-type]
+    print(event.job_id)  # type: ignore[union-attr]
+
+
+async def manage(queue: Queue) -> None:
+    """Make mistakes with families, schedulers and results."""
+    chain("a", "b")  # type: ignore[arg-type]
+    FlowNode("mail", "send")  # type: ignore[call-arg]
+    await queue.get_dependencies("1", "all")  # type: ignore[arg-type]
+    await queue.upsert_job_scheduler("s", every="1s")  # type: ignore[arg-type]
+    await queue.upsert_job_scheduler("s", pattern="* * * * *")  # type: ignore[call-arg]
+    await queue.upsert_job_scheduler("s", every=5, options={"atempts": 3})  # type: ignore[arg-type]
+    await queue.result("1", timeout=1.5)  # type: ignore[arg-type]

@@ -11,14 +11,22 @@ from echomq import (
     Backoff,
     Deduplication,
     Delay,
+    FlowNode,
+    FlowProducer,
+    FlowTree,
+    FlowView,
     Job,
     JobState,
     Keep,
     Parent,
     Queue,
+    QueueEvents,
+    QueueEventsProducer,
     RateLimit,
     Unrecoverable,
     Worker,
+    chain,
+    events,
 )
 from echomq.aio.context import Context, ThreadContext
 
@@ -100,3 +108,46 @@ async def work() -> None:
 
 if __name__ == "__main__":
     asyncio.run(work())
+
+
+def tell(event: events.Completed) -> None:
+    """Listen to one kind of event."""
+    result: object = event.return_value
+    assert result != event.job_id
+
+
+async def follow(log: QueueEvents, producer: QueueEventsProducer) -> None:
+    """Read and publish events."""
+    log.on(events.Completed, tell)
+    log.on("invoice-sent", print)
+    async for event in log:
+        event_id: str = event.id
+        match event:
+            case events.Failed(job_id=job_id, reason=reason):
+                assert job_id + reason
+            case events.Own(name=name, fields=fields):
+                await producer.publish(name, {**fields, "after": event_id, "number": 7})
+            case _:
+                break
+
+
+async def flow(flows: FlowProducer, queue: Queue) -> None:
+    """Add a flow and look at it."""
+    first, last = FlowNode(queue="mail", name="a"), FlowNode(queue="mail", name="b", options={"attempts": 3})
+    tree: FlowTree = await flows.add(chain(first, last))
+    view: FlowView | None = await flows.get_flow("mail", tree.job.id, depth=3)
+    assert view is None or view.is_stuck
+    values: dict[str, Any] = await queue.get_children_values(tree.job.id)
+    page = await queue.get_dependencies(tree.job.id, "processed", cursor="0")
+    assert values.keys() == page.items.keys()
+
+
+async def schedule(queue: Queue) -> None:
+    """Make job schedulers, and wait for a result."""
+    job: Job | None = await queue.upsert_job_scheduler("a", every=timedelta(hours=1), options={"attempts": 3})
+    await queue.upsert_job_scheduler("b", cron="0 4 * * *", tz="Europe/Berlin", start=datetime.now(timezone.utc))
+    ids: list[str] = [scheduler.id for scheduler in await queue.get_job_schedulers()]
+    assert ids
+    if job is not None:
+        result: object = await queue.result(job.id, timeout=timedelta(seconds=5))
+        assert result

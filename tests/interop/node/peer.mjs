@@ -23,7 +23,7 @@ const FORWARDED = {
   QueueEvents: [
     'added', 'waiting', 'active', 'completed', 'failed', 'delayed', 'progress', 'drained', 'paused', 'resumed',
     'removed', 'stalled', 'duplicated', 'deduplicated', 'debounced', 'retries-exhausted', 'waiting-children', 'cleaned',
-    'error',
+    'invoice-sent', 'error',
   ],
 };
 

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from echomq.calls.events import newest_id, publish_event, read_events
 from echomq.checks import whole
+from echomq.entries import Listeners, check_own, start_id
 from echomq.errors import ConnectionClosed, EchoMQError, UsageError
-from echomq.events import Event, Listeners, check_own, start_id
+from echomq.events import Event
 from echomq.keys import DEFAULT_PREFIX, Keys
 from echomq.moments import duration_ms
 from echomq.scheduling.settling import is_passing

@@ -8,7 +8,8 @@ from itertools import chain
 
 from echomq import replies
 from echomq.call import Command, Reply
-from echomq.events import BEGINNING, Event, read_event
+from echomq.entries import read_event
+from echomq.events import BEGINNING, Event
 from echomq.keys import Keys
 
 __all__ = ["newest_id", "past_events", "publish_event", "read_events"]
