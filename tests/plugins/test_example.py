@@ -18,7 +18,7 @@ PROGRAM = Path(__file__).with_name("example_program.py")
 
 def _run(*arguments: str, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-W", "error", *arguments],
+        [sys.executable, *arguments],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
@@ -43,7 +43,7 @@ def test_example_works(installed: str, redis_server: Server, prefix: str, tmp_pa
     url = f"tincan://{redis_server.host}:{redis_server.port}"
     log = tmp_path / "audit.log"
     environment = {"PYTHONPATH": installed, "ECHOMQ_AUDIT_FILE": str(log)}
-    printed = _run(str(PROGRAM), url, prefix, **environment)
+    printed = _run("-W", "error", str(PROGRAM), url, prefix, **environment)
 
     assert printed.splitlines() == ["blocking done", "async done"]
     entries = [json.loads(line) for line in log.read_text().splitlines()]
