@@ -55,6 +55,15 @@ def test_without_a_command() -> None:
     assert all(name in said.out for name in ("demo", "worker", "add", "counts", "lua"))
 
 
+def test_group_without_a_command() -> None:
+    """A group of commands lists them as the program itself does, without an error."""
+    said = echomq("lua")
+
+    assert said.code == 0
+    assert "export" in said.out
+    assert not said.error
+
+
 def test_export(tmp_path: Path) -> None:
     """Each script lands in a file of its own, byte for byte as it is sent."""
     said = echomq("lua", "export", str(tmp_path / "out"))

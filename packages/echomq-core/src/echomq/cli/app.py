@@ -30,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-scripts = typer.Typer(help="The Lua scripts that move jobs.", no_args_is_help=True)
+scripts = typer.Typer(help="The Lua scripts that move jobs.")
 
 app.command()(demo)
 app.command()(worker)
@@ -40,9 +40,15 @@ app.add_typer(scripts, name="lua")
 scripts.command()(export)
 
 
-@scripts.callback()
-def _scripts() -> None:
-    """Keep ``export`` a command of its own though it is the only one."""
+@scripts.callback(invoke_without_command=True)
+def _scripts(context: typer.Context) -> None:
+    # That this function exists keeps ``export`` a command of its own though it is the only one.
+    _show_commands(context)
+
+
+def _show_commands(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def _show_version(wanted: bool) -> None:
@@ -58,8 +64,7 @@ def _root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    if context.invoked_subcommand is None:
-        print(context.get_help())
+    _show_commands(context)
 
 
 @cache
