@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import sys
 import threading
 import time
 from functools import partial
@@ -121,6 +122,18 @@ async def test_whatever_is_raised_fails_the_attempt(desk: Desk, error: BaseExcep
     await desk.worker(fail if in_thread else fail_on_the_loop).run(until="drained")
 
     assert await desk.counts() == {"failed": 1, "completed": 1}
+
+
+async def test_thread_cannot_interrupt_its_worker(desk: Desk) -> None:
+    """A plain function that raises KeyboardInterrupt fails its attempt; only the real Ctrl-C ends a program."""
+
+    def interrupt(_: Job) -> None:
+        raise KeyboardInterrupt
+
+    job_id = await desk.add()
+    await desk.worker(interrupt).run(until="drained")
+
+    assert (await desk.job(job_id)).failed_reason == "the processor raised KeyboardInterrupt"
 
 
 async def test_attempts_and_backoff(desk: Desk) -> None:
@@ -545,3 +558,20 @@ async def test_context_of_a_thread_refuses_the_loop(desk: Desk) -> None:
     await desk.worker(lambda _, ctx: late(ctx)).run(until="drained")
 
     assert "async def" in ((await desk.job(job_id)).failed_reason or "")
+
+
+async def test_exit_in_a_job_does_not_end_the_worker(desk: Desk) -> None:
+    """A job that calls sys.exit, on the loop or in a thread, has failed, and the worker goes on."""
+
+    async def leave(_: Job) -> None:
+        sys.exit("leaving")
+
+    def leave_thread(_: Job) -> None:
+        sys.exit("leaving")
+
+    for processor in (leave, leave_thread):
+        await desk.add_many(2)
+        await happens(desk.worker(processor).run(until="drained"))
+    counts = await desk.counts()
+
+    assert counts == {"failed": 4}

@@ -107,7 +107,8 @@ class Processing:
     def _plain(self, *args: Any) -> Any:
         try:
             return self.function(*args)
-        except (StopIteration, GeneratorExit) as error:  # no future can carry the one, and no task survives the other
+        except (StopIteration, GeneratorExit, KeyboardInterrupt) as error:
+            # No future can carry the first and no task survives the others; Ctrl-C is never heard in a thread.
             raise RuntimeError(f"the processor raised {type(error).__name__}") from error
 
     def close(self) -> None:
