@@ -94,6 +94,45 @@ async def test_no_event_is_lost_in_an_outage(queue: Queue, shell: Shell, server:
             assert [event.job_id for event in await reading] == [job.id, job.id]
 
 
+async def test_long_outage(
+    queue: Queue, shell: Shell, server: Server, prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An outage longer than the deadline of requests is waited out, and told once in the log."""
+    with proxy_to(server.host, server.port) as proxy:
+        url = f"{proxy.url}?deadline_ms=100"
+        async with shell.events("mail", url, prefix=prefix, block=100) as reader:
+            reading = asyncio.ensure_future(read(reader, 1))
+            await until_waiting(server, prefix)
+            proxy.refuse()
+            proxy.cut()
+            job = await queue.add("meanwhile")
+
+            async def is_told() -> bool:
+                return "goes on after an outage" in caplog.text
+
+            await until(is_told)
+            assert not reading.done()
+            proxy.accept()
+
+            assert [event.job_id for event in await reading] == [job.id]
+    assert caplog.text.count("goes on after an outage") == 1
+
+
+async def test_closing_in_an_outage(shell: Shell, server: Server, prefix: str) -> None:
+    """Closing ends a loop at once that waits for the server to come back."""
+    with proxy_to(server.host, server.port) as proxy:
+        async with shell.events("mail", f"{proxy.url}?deadline_ms=100", prefix=prefix, block=100) as reader:
+            looping = asyncio.ensure_future(read(reader, 1))
+            await until_waiting(server, prefix)
+            proxy.refuse()
+            proxy.cut()
+            began = time.monotonic()
+            await reader.close()
+            with pytest.raises(StopAsyncIteration):
+                await happens(looping)
+            assert time.monotonic() - began < 0.5
+
+
 async def test_broken_entries_do_not_end_the_loop(queue: Queue, reader: QueueEvents, server: Server) -> None:
     """Entries that no client should write come as Broken, and reading goes on."""
     with server.client() as client:

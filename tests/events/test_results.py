@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from echomq import InvalidOption, Job, JobFailed, JobRemoved, Queue, ResultTimeout, Unrecoverable, Worker
-from echomq.errors import ConnectionClosed
+from echomq.errors import ConnectionClosed, ServerRefused
 from support.desk import happens, until
 from support.proxy import proxy_to
 from support.servers import Server
@@ -228,6 +228,18 @@ async def test_cancelled_wait(server: Server, prefix: str) -> None:
         async with working(server, prefix):
             assert await happens(second) == 7
         assert first.cancelled()
+
+
+async def test_no_events_possible(shell: Shell, server: Server, prefix: str) -> None:
+    """Where the server lets nobody read events, a wait ends with its refusal, and does not hang."""
+    url = f"redis://deaf:secret@{server.host}:{server.port}"
+    with server.client() as client:
+        client.execute_command("ACL", "SETUSER", "deaf", "on", ">secret", "~*", "&*", "+@all", "-xread", "-xrevrange")
+        async with shell.queue("mail", url, prefix=prefix) as queue:
+            job = await queue.add("welcome")
+            with pytest.raises(ServerRefused, match="NOPERM"):
+                await happens(queue.result(job.id))
+        client.execute_command("ACL", "DELUSER", "deaf")
 
 
 @pytest.mark.parametrize("timeout", [0, -1, 1.5, "soon"])

@@ -145,6 +145,16 @@ async def test_failed_child_without_a_policy(flows: FlowProducer, queue: Queue, 
     assert not await queue.remove_child_dependency("bad")
 
 
+async def test_failed_child_that_is_removed(flows: FlowProducer, queue: Queue, server: Server, prefix: str) -> None:
+    """A parent runs if the child that failed is removed, by retention or by hand, as with Node (pain 48)."""
+    tree = await flows.add(node("report", node("fail", remove_on_fail=True), node("fail", job_id="bad")))
+    async with working(server, prefix):
+        await until(ended(tree.children[1].job, queue))
+        assert await queue.get_job_state(tree.job.id) is JobState.WAITING_CHILDREN
+        await queue.remove("bad")
+        assert await happens(queue.result(tree.job.id)) == "report"
+
+
 async def test_child_of_another_parent(flows: FlowProducer, queue: Queue) -> None:
     """A flow that claims the child of another parent is refused, names it, and leaves nothing behind."""
     first = await flows.add(node("first", node("shared", job_id="shared")))
