@@ -3,7 +3,7 @@
 import pytest
 
 from echomq.calls.fetch import Taken
-from echomq.errors import ConnectionClosed, ConnectionLost
+from echomq.errors import ConnectionClosed, ConnectionLost, ServerRefused
 from echomq.scheduling import messages
 from echomq.scheduling.state import Pace, Phase
 from support.shell import NOW, PACE, Shell, job, take
@@ -240,6 +240,15 @@ def test_lost_reply_is_searched_for_before_the_next_take() -> None:
     (run, *_) = shell.tell(messages.Adopted(((job(7), take(3)),)))
 
     assert run == messages.Run(job(7), take(3))
+
+
+def test_forbidden_search_is_given_up() -> None:
+    """A server that forbids the search for a lost reply does not keep the worker from taking jobs."""
+    shell = busy()
+    shell.reported(stray=True)
+    shell.failed(ServerRefused("no permission", prefix="NOPERM"))
+
+    assert shell.pass_time(1_000)[-1:] == (messages.Fetch(),)
 
 
 def test_lost_reply_of_a_finish_is_searched_for() -> None:

@@ -49,6 +49,7 @@ from .messages import (
     Wait,
     WaitFailed,
 )
+from .settling import is_passing
 from .state import Phase, WorkerState
 from .timing import due_at, pause_ms, wait_ms
 
@@ -124,11 +125,13 @@ def _found_nothing(state: WorkerState, taken: Taken, wall_ms: int, now_ms: int, 
 
 
 def _failed(state: WorkerState, happened: Failed, now_ms: int) -> Step:
+    # A search is repeated after an outage, but not while closing, nor where the server forbids it: what it
+    # would have found is recovered as stalled.
+    searches = happened.may_have_run or (state.stray and is_passing(happened.error))
     state = state.but(
         fetching=False,
         let_go_at=0,
-        # A search is repeated after the failure of a search, but not for ever while closing.
-        stray=(state.stray or happened.may_have_run) and state.phase is Phase.OPEN,
+        stray=searches and state.phase is Phase.OPEN,
         failures=state.failures + 1,
         retry_at=now_ms + pause_ms(state.failures + 1, happened.dice),
     )
