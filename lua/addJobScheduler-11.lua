@@ -33,9 +33,8 @@ local now, every = tonumber(timestamp), tonumber(wanted.every)
 local offset = tonumber(wanted.offset or opts['repeat'] and opts['repeat'].offset or 0)
 
 --@include checkScheduled
---@include maxEvents
+--@include queueState
 --@include nextSlot
---@include deleteJob
 --@include enqueueJob
 
 checkScheduled(opts, now, every, offset, slot)
@@ -49,16 +48,15 @@ local function field(name, value)
   fields[#fields + 1] = name
   fields[#fields + 1] = value
 end
-for _, name in ipairs({ 'name', 'tz', 'limit', 'pattern', 'startDate', 'endDate', 'every' }) do
-  field(name, wanted[name])
-end
+local names = { 'name', 'tz', 'limit', 'pattern', 'startDate', 'endDate', 'every' }
+for i = 1, #names do field(names[i], wanted[names[i]]) end
 if not (wanted.name and prefix) or wanted.every and not every or wanted.startDate and not tonumber(wanted.startDate) then
   error('nothing scheduled, nothing written: no name or prefix, or every or startDate is not a number', 0)
 end
 
 local recordKey = schedulers .. ':' .. schedulerId
 local jobOf = 'repeat:' .. schedulerId .. ':'
-local limit = maxEvents(meta)
+local limit, isClosed = queueState(meta, KEYS[11])
 -- As a number: ids hold a slot as Lua prints it, a score can have more digits.
 local previous = tonumber(redis.call('ZSCORE', schedulers, schedulerId))
 local record = redis.call('HMGET', recordKey, 'every', 'ic', 'offset')
@@ -70,31 +68,33 @@ if every then
 end
 
 -- The job already planned makes room, unless a worker has it.
-local function replacePlanned()
-  local id = jobOf .. previous
-  local jobKey = prefix .. id
-  if redis.call('EXISTS', jobKey) == 0 then return false end
-  if redis.call('ZREM', delayed, id) == 0 and redis.call('ZREM', prioritized, id) == 0 then
-    local list = redis.call('HEXISTS', meta, 'paused') == 1 and paused or wait
-    if redis.call('LREM', list, 1, id) == 0 then return false end
+local isReplaced = false
+if previous then
+--@include deleteJob
+  local function replacePlanned()
+    local id = jobOf .. previous
+    local jobKey = prefix .. id
+    if redis.call('EXISTS', jobKey) == 0 then return false end
+    if redis.call('ZREM', delayed, id) == 0 and redis.call('ZREM', prioritized, id) == 0 then
+      local list = redis.call('HEXISTS', meta, 'paused') == 1 and paused or wait
+      if redis.call('LREM', list, 1, id) == 0 then return false end
+    end
+    local relations = redis.call('HMGET', jobKey, 'parentKey', 'deid')
+    deleteJob(prefix, id, relations[1], relations[2])
+    return true
   end
-  local relations = redis.call('HMGET', jobKey, 'parentKey', 'deid')
-  deleteJob(prefix, id, relations[1], relations[2])
-  return true
+  isReplaced = replacePlanned()
 end
-local isReplaced = previous and replacePlanned()
 if isReplaced and every and not isChanged then slot = previous end
 
-local function isTaken()
-  return redis.call('EXISTS', prefix .. jobOf .. slot) == 1
-end
+local plannedKey = prefix .. jobOf
 if every then
   local tries = 0
-  while isTaken() do
+  while redis.call('EXISTS', plannedKey .. slot) == 1 do
     if tries == 32 then return -11 end
     slot, tries = slot + every, tries + 1
   end
-elseif not isReplaced and isTaken() then
+elseif not isReplaced and redis.call('EXISTS', plannedKey .. slot) == 1 then
   return -10
 end
 
@@ -109,5 +109,5 @@ redis.call('HSET', recordKey, unpack(fields))
 local id, delay = jobOf .. slot, math.max(0, slot - now)
 opts.delay, opts.jobId = delay, id
 redis.call('INCR', counter)
-enqueueJob(prefix, id, wanted.name, data, cjson.encode(opts), opts, timestamp, nil, nil, schedulerId, limit)
+enqueueJob(prefix, id, wanted.name, data, cjson.encode(opts), opts, timestamp, nil, nil, schedulerId, limit, isClosed)
 return { id, delay }

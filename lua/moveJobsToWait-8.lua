@@ -29,14 +29,14 @@ end
 
 local ids = redis.call('ZRANGEBYSCORE', jobs, '0', ARGV[2], 'LIMIT', '0', count)
 if #ids > 0 then
-  local limit = maxEvents(KEYS[6])
+  local call, limit = redis.call, maxEvents(KEYS[6])
   for i = 1, #ids do
     if outcome then
       local job = prefix .. ids[i]
-      redis.call('HDEL', job, 'finishedOn', 'processedOn', outcome)
+      call('HDEL', job, 'finishedOn', 'processedOn', outcome)
       childReturns(job, state)
     end
-    redis.call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', ids[i], 'prev', state)
+    call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', ids[i], 'prev', state)
   end
   inChunks('ZREM', jobs, ids)
   inChunks('LPUSH', wait, ids)

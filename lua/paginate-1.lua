@@ -26,17 +26,17 @@ elseif kind ~= 'set' then
   return redis.error_reply('paginate: KEYS[1] must be a set or a hash, not a ' .. kind)
 end
 
-local elements, jobs = {}, {}
+local elements, jobs, wanted = {}, {}, last - first
 repeat
   local found = redis.call(scan, key, cursor, 'COUNT', '100')
   cursor, found, scans = found[1], found[2], scans - 1
   for i = 1, #found, step do
-    if #elements > last - first then break end
+    if #elements > wanted then break end
     if offset >= first and offset <= last then
       elements[#elements + 1] = step == 1 and found[i] or { found[i], found[i + 1] }
       if fetch then jobs[#jobs + 1] = redis.call('HGETALL', found[i]) end
     end
     offset = offset + 1
   end
-until cursor == '0' or #elements > last - first or scans < 1
+until cursor == '0' or #elements > wanted or scans < 1
 return { cursor, offset, elements, redis.call(size, key), jobs }

@@ -20,11 +20,12 @@ local function admitJob(args, opts, optsJson, data, parentJson, counter, complet
   local jobKey = args[1] .. id
   local isTaken = args[2] ~= '' and redis.call('EXISTS', jobKey) == 1
   if isTaken or de and de.id then
---@include attachParent
---@include deduplicate
+--@include delayMarker
     if isTaken then
+--@include attachParent
       return nil, nil, attachParent(args, jobKey, id, parentJson, completed, events, limit)
     end
+--@include deduplicate
     local owner = deduplicate(args, opts, optsJson, data, id, parentJson, delayed, events, limit)
     if owner then return nil, nil, owner end
   end

@@ -13,8 +13,6 @@
 -- Writes      args[9], the key that names the owner; <prefix>dn:<de.id>, the job to run
 --             after an active owner; <prefix>marker and the owner's keys
 -- Spec        protocol 02 S13
---@include delayJob
---@include removeJobKeys
 local function deduplicate(args, opts, optsJson, data, id, parentJson, delayed, events, limit)
   local de, prefix, key = opts.de, args[1], args[9]
   local keep, replace = de.keepLastIfActive, de.replace and delayed
@@ -42,6 +40,7 @@ local function deduplicate(args, opts, optsJson, data, id, parentJson, delayed, 
   local ownerKey, nextKey = prefix .. owner, prefix .. 'dn:' .. de.id
 
   if replace and redis.call('ZREM', delayed, owner) == 1 then
+--@include removeJobKeys
     removeJobKeys(ownerKey)
     redis.call('XADD', events, '*', 'event', 'removed', 'jobId', owner, 'prev', 'delayed')
     announce(id, owner)
@@ -55,7 +54,7 @@ local function deduplicate(args, opts, optsJson, data, id, parentJson, delayed, 
   end
 
   -- A key without expiry that names a job long gone would refuse for ever.
-  if redis.call('PTTL', key) == -1 and redis.call('EXISTS', ownerKey) == 0 then
+  if redis.call('EXISTS', ownerKey) == 0 and redis.call('PTTL', key) == -1 then
     redis.call('DEL', nextKey)
     own(id)
     return nil
@@ -77,6 +76,7 @@ local function deduplicate(args, opts, optsJson, data, id, parentJson, delayed, 
   end
 
   if de.reschedule and not replace and delayed and redis.call('ZSCORE', delayed, owner) then
+--@include delayJob
     redis.call('HSET', ownerKey, 'delay', opts.delay or '0')
     delayJob(delayed, prefix .. 'marker', events, owner, tonumber(args[4]), tonumber(opts.delay) or 0, limit)
   end

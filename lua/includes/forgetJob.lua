@@ -7,6 +7,7 @@
 --@include maxEvents
 --@include removeJobKeys
 local places = {'completed', 'waiting-children', 'delayed', 'failed', 'prioritized', 'wait', 'paused', 'active'}
+local eventLimits = {}
 local function forgetJob(prefix, id)
   local jobKey, previous = prefix .. id, 'unknown'
   for i, place in ipairs(places) do
@@ -19,7 +20,8 @@ local function forgetJob(prefix, id)
   end
   freeDedup(prefix, id, redis.call('HGET', jobKey, 'deid'))
   if removeJobKeys(jobKey) > 0 then
-    redis.call('XADD', prefix .. 'events', 'MAXLEN', '~', maxEvents(prefix .. 'meta'), '*',
+    eventLimits[prefix] = eventLimits[prefix] or maxEvents(prefix .. 'meta')
+    redis.call('XADD', prefix .. 'events', 'MAXLEN', '~', eventLimits[prefix], '*',
       'event', 'removed', 'jobId', id, 'prev', previous)
   end
 end
