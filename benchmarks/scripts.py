@@ -61,6 +61,7 @@ def measured(client: RawClient, case: Case, rounds: int) -> dict[str, Any]:
     ratios = [ours / original for ours, original in zip(spent["ours"], spent["original"], strict=True)]
     return {
         "script": case.script,
+        "sha1": get_script(case.script).sha1,
         "case": case.title,
         "hot": case.is_hot,
         "calls": len(case.calls),
