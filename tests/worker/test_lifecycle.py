@@ -539,6 +539,20 @@ async def test_other_clients_find_the_worker(desk: Desk) -> None:
         await until(listed)
 
 
+async def test_busy_worker_is_found_too(desk: Desk) -> None:
+    """A worker that was never idle is listed by other runtimes as well."""
+    gate = Gate()
+    await desk.add()
+
+    async def listed() -> bool:
+        return f" name={desk.keys.client_name(None)} " in (await desk.do("CLIENT", "LIST")).decode()
+
+    async with desk.working(gate):
+        await gate.until_inside(1)
+        await until(listed)
+        gate.open.set()
+
+
 async def test_worker_name_is_stored_with_jobs(desk: Desk) -> None:
     """A job knows the name of the worker that took it."""
     job_id = await desk.add()

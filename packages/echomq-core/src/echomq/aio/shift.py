@@ -18,6 +18,8 @@ from uuid import uuid4
 
 import attrs
 
+from echomq import replies
+from echomq.call import Command
 from echomq.calls.fetch import Take, move_to_active, wait_marker
 from echomq.calls.locks import move_stalled_jobs_to_wait
 from echomq.clock import mono_ms, wall_ms
@@ -147,6 +149,7 @@ class Shift:
         """
         if not self.options.skip_lock_renewal:
             self._renewal.start()
+        self._start(self._appear())
         try:
             self.happened(messages.Started())
             await asyncio.shield(self.ended)
@@ -158,6 +161,13 @@ class Shift:
             await self._leave()
         if self._complaints.fatal is not None:
             raise self._complaints.fatal
+
+    async def _appear(self) -> None:
+        """Open the blocking connection at once: others list workers by it, and a busy one may never wait."""
+        try:
+            await self._blocking.send(Command(parts=("PING",), decode=replies.nothing, repeatable=True))
+        except EchoMQError as error:
+            self._complaints.tell(error)
 
     async def _leave(self) -> None:
         """Let go of everything; jobs are done or given back by now."""
