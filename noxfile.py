@@ -94,6 +94,20 @@ def freeze(session: nox.Session) -> None:
 
 
 @nox.session
+def status(session: nox.Session) -> None:
+    """Play all recorded calls and a search, and write docs/protocol-status.md; ``-- --page`` only writes it."""
+    _prepare(session)
+    session.run("python", "scripts/protocol_status.py", *session.posargs)
+
+
+@nox.session
+def big(session: nox.Session) -> None:
+    """Clean, drain, remove and retry 100,000 jobs on every server."""
+    _prepare(session)
+    _pytest(session, "tests/scripts/test_big_numbers.py", ECHOMQ_BIG="1")
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Measure, beside BullMQ for Node and Python; takes a quiet machine and several minutes."""
     _prepare(session)
