@@ -69,7 +69,7 @@ def conformance(session: nox.Session) -> None:
 def interop(session: nox.Session) -> None:
     """Share queues with BullMQ for Node and Python."""
     _prepare(session)
-    _pytest(session, "tests/interop")
+    _pytest(session, "-m", "heavy or not heavy", "tests/interop")
 
 
 @nox.session

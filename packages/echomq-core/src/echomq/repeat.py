@@ -8,6 +8,7 @@ Source: protocol spec 02 section 4.4; 05 section 6.
 """
 
 import re
+from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
@@ -34,6 +35,9 @@ _ALIASES = {
 _ONE_VALUE = re.compile(r"\b(\d+)-\1/\d+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
+_NO_TIME = timedelta(0)
+_LONGEST_JUMP = timedelta(hours=3)
+"""More than any clock was set forward or back in living memory, but for days that islands left out."""
 
 
 def _every(value: Duration | None) -> int | None:
@@ -172,22 +176,61 @@ def next_cron_ms(pattern: str, after_ms: int, zone: tzinfo) -> int | None:
 
 
 def _next_on_clock(pattern: str, after: datetime) -> datetime | None:
-    matches = _cron(pattern, after)
-    counts_twice = _spelled(pattern).split()[2] == "*" or after.fold
-    for match in matches:
-        if counts_twice or not match.fold:
-            return match.astimezone(timezone.utc)
+    """Return the next match at which the clock really shows the time."""
+    counts_twice = _spelled(pattern).split()[2] == "*"
+    start = _wall(after)
+    if counts_twice and _is_twice(after) and not after.fold:
+        again = _first(_cron(pattern, _second_pass(after)), after, fold=1, counts_twice=True)
+        plain = _first(_cron(pattern, start), after, fold=0, counts_twice=True)
+        return min((match for match in (again, plain) if match is not None), default=None)
+    return _first(_cron(pattern, start), after, fold=after.fold, counts_twice=counts_twice)
+
+
+def _first(walls: Iterable[datetime], after: datetime, *, fold: int, counts_twice: bool) -> datetime | None:
+    for wall in walls:
+        match = wall.replace(tzinfo=after.tzinfo)
+        if _is_twice(match):
+            if fold and not counts_twice:
+                continue
+            match = match.replace(fold=fold)
+        moment = match.astimezone(timezone.utc)
+        if _wall(moment.astimezone(after.tzinfo)) == wall and moment > after:
+            return moment
     return None
 
 
 def _next_left_out(pattern: str, after: datetime) -> datetime | None:
-    """Return the next match if it is a time that the clock leaves out."""
-    on_wall = next(_cron(pattern, after.replace(tzinfo=None)), None)
-    if on_wall is None:
+    """Return the next match if it is a time that the clock leaves out, read by the clock as it was before."""
+    before = (after.astimezone(timezone.utc) - _LONGEST_JUMP).astimezone(after.tzinfo).utcoffset() or _NO_TIME
+    start = min(_wall(after), _wall(after.astimezone(timezone.utc)) + before)
+    wall = next(_cron(pattern, start), None)
+    if wall is None:
         return None
-    match = on_wall.replace(tzinfo=after.tzinfo, fold=0).astimezone(timezone.utc)
-    is_left_out = match.astimezone(after.tzinfo).replace(tzinfo=None) != on_wall
+    match = wall.replace(tzinfo=after.tzinfo, fold=0).astimezone(timezone.utc)
+    is_left_out = _wall(match.astimezone(after.tzinfo)) != wall
     return match if is_left_out and match > after else None
+
+
+def _wall(moment: datetime) -> datetime:
+    """Return what the clock shows."""
+    return moment.replace(tzinfo=None, fold=0)
+
+
+def _is_twice(moment: datetime) -> bool:
+    """Tell whether the clock shows this time twice, as it does where it goes back."""
+    return (moment.replace(fold=0).utcoffset() or _NO_TIME) > (moment.replace(fold=1).utcoffset() or _NO_TIME)
+
+
+def _second_pass(first: datetime) -> datetime:
+    """Return the moment before the one at which the clock begins to show times again, for one in its first pass."""
+    low, high = _NO_TIME, _LONGEST_JUMP
+    start = first.astimezone(timezone.utc)
+    offset = first.utcoffset()
+    while high - low > _MILLISECOND:
+        middle = (low + high) / 2
+        is_before = (start + middle).astimezone(first.tzinfo).utcoffset() == offset
+        low, high = (middle, high) if is_before else (low, middle)
+    return _wall((start + high).astimezone(first.tzinfo)) - timedelta(seconds=1)
 
 
 def _cron(pattern: str, after: datetime) -> CronSim:
