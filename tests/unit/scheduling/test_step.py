@@ -121,6 +121,27 @@ def test_due_delayed_job_is_taken_at_once() -> None:
     assert isinstance(take_again, messages.Fetch)
 
 
+def test_due_delayed_job_is_not_left_to_the_server() -> None:
+    """A delayed job is taken when it is due, though the blocked read has not ended yet, and once only."""
+    shell = Shell.started()
+    shell.checked()
+    shell.fetched(Taken(next_delayed_at_ms=NOW + 300))
+
+    assert shell.pass_time(299) == ()
+    assert shell.pass_time(1) == (messages.Fetch(),)
+    assert shell.pass_time(50) == ()
+
+
+def test_busy_worker_leaves_due_jobs_to_others() -> None:
+    """A worker without a free slot does not wake for a delayed job that is due."""
+    shell = idle(concurrency=2)
+    shell.marked(float(NOW + 300))
+    for _ in range(2):
+        shell.tell(messages.Adopted(((job(), take()),)))
+
+    assert messages.Fetch() not in shell.pass_time(400)
+
+
 def test_rate_limit_rests_and_then_takes() -> None:
     """While limited nothing is taken and nothing waited for, and the first thing after is a take."""
     shell = Shell.started()

@@ -102,6 +102,12 @@ class WorkerState:
         return self.concurrency - self.running - self.fetching
 
     @property
+    def may_take(self) -> bool:
+        """Whether nothing forbids a take."""
+        held_up = self.fetching or self.paused or self.retry_at or self.limited_until
+        return self.phase is Phase.OPEN and self.free > 0 and not held_up
+
+    @property
     def takes_more(self) -> bool:
         """Whether a job that ends may bring the next one along."""
         return self.phase is Phase.OPEN and not self.paused and not self.limited_until and self.free >= 0

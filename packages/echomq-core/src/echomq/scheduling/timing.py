@@ -56,6 +56,8 @@ def alarm_at(state: WorkerState) -> int:
     if state.phase is Phase.OPEN:
         if state.pace.stalled_ms and not state.checking and not state.paused:
             times.append(state.check_at)
+        if state.waiting and state.may_take:
+            times.append(state.next_delayed_at)
     elif state.phase is Phase.CLOSING:
         times.append(state.cut_at)
     return min((at for at in times if at), default=0)
