@@ -6,6 +6,7 @@ A queue is a name plus a connection. Producers call :func:`add`, or keep a
 """
 
 from .aio import FlowProducer, Queue, QueueEvents, QueueEventsProducer, Worker, add, add_bulk, connect
+from .aio.context import Context, ThreadContext, current_context, job_logger
 from .driver import AsyncConnection, Connection, ConnectionOptions, ServerInfo, TLSOptions
 from .errors import (
     BulkAddFailed,
@@ -61,6 +62,7 @@ __all__ = [
     "ConnectionClosed",
     "ConnectionLost",
     "ConnectionOptions",
+    "Context",
     "Deduplication",
     "Delay",
     "DriverError",
@@ -110,6 +112,7 @@ __all__ = [
     "ServerNotReady",
     "ServerRefused",
     "TLSOptions",
+    "ThreadContext",
     "UnknownOption",
     "Unrecoverable",
     "UsageError",
@@ -122,4 +125,6 @@ __all__ = [
     "add_bulk",
     "chain",
     "connect",
+    "current_context",
+    "job_logger",
 ]
