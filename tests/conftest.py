@@ -2,7 +2,8 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -42,10 +43,16 @@ def valkey_server(shared_servers: dict[str, Server]) -> Server:
     return _fresh("valkey", shared_servers)
 
 
+@pytest.fixture
+def fresh_server(shared_servers: dict[str, Server]) -> Callable[[str], Server]:
+    """Gives a running, empty server by its name."""
+    return partial(_fresh, shared=shared_servers)
+
+
 @pytest.fixture(params=SERVER_NAMES)
-def server(request: pytest.FixtureRequest, shared_servers: dict[str, Server]) -> Server:
+def server(request: pytest.FixtureRequest, fresh_server: Callable[[str], Server]) -> Server:
     """A running, empty server of each kind in turn."""
-    return _fresh(request.param, shared_servers)
+    return fresh_server(request.param)
 
 
 @pytest.fixture

@@ -1,12 +1,22 @@
 """A plain connection to each server in turn."""
 
 import contextlib
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from support.servers import Server
 from vectors.keyspace import RawClient
+
+SERVER_NAMES = os.environ.get("ECHOMQ_TEST_SERVERS", "redis,redis-8.2,valkey-8.1,valkey").split(",")
+"""The last two versions of both kinds, since recorded calls are quick; ``nox -s servers`` has older ones."""
+
+
+@pytest.fixture(params=SERVER_NAMES)
+def server(request: pytest.FixtureRequest, fresh_server: Callable[[str], Server]) -> Server:
+    """A running, empty server of each kind and version in turn."""
+    return fresh_server(request.param)
 
 
 @pytest.fixture
