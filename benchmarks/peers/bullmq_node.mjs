@@ -69,5 +69,5 @@ async function add() {
 }
 
 const result = task.mode === 'work' ? await work() : await add();
-console.log(JSON.stringify({ count: task.count, latencies_ms: [], ...result }));
-process.exit(0);
+// A pipe takes long output in parts: leave only after the last.
+process.stdout.write(JSON.stringify({ count: task.count, latencies_ms: [], ...result }), () => process.exit(0));
