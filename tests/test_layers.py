@@ -22,7 +22,7 @@ TREE = [
     *("texts", "codec", "checks", "backoff", "repeat", "retention", "worker_options", "options", "stored_options"),
     *("job", "call", "replies", "events", "entries"),
     *("calls", "calls.add", "calls.fetch", "calls.finish", "calls.locks", "calls.change", "calls.family"),
-    *("calls.remove", "calls.queue", "calls.events", "calls.pages", "calls.query", "calls.schedulers"),
+    *("calls.remove", "calls.queue", "calls.events", "calls.pages", "calls.metrics", "calls.query", "calls.schedulers"),
     *("flow", "flow_view", "plans", "endings", "family", "schedules"),
     *("scheduling", "scheduling.state", "scheduling.messages", "scheduling.timing", "scheduling.outcome"),
     *("scheduling.settling", "scheduling.step"),

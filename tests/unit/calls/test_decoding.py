@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from echomq.calls import add, change, family, fetch, finish, locks, query, queue, remove, schedulers
+from echomq.calls import add, change, family, fetch, finish, locks, metrics, query, queue, remove, schedulers
 from echomq.errors import (
     InvalidOption,
     JobBelongsToScheduler,
@@ -237,14 +237,14 @@ def test_logs() -> None:
 
 def test_metrics() -> None:
     """Counters that were never written are zero."""
-    decode = query.get_metrics(Q, JobState.FAILED).decode
+    decode = metrics.get_metrics(Q, JobState.FAILED).decode
 
-    assert decode([[None, None, None], [], 0]) == query.Metrics(
+    assert decode([[None, None, None], [], 0]) == metrics.Metrics(
         count=0, previous_ms=0, previous_count=0, points=(), point_count=0
     )
     assert decode([[b"3", b"9", b"2"], [b"0", b"2"], 2]).points == (0, 2)
     with pytest.raises(InvalidOption):
-        query.get_metrics(Q, JobState.ACTIVE)
+        metrics.get_metrics(Q, JobState.ACTIVE)
 
 
 def test_pages() -> None:

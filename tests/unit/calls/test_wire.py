@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from echomq.call import ScriptCall
-from echomq.calls import add, change, family, fetch, finish, locks, query, queue, remove, schedulers
+from echomq.calls import add, change, family, fetch, finish, locks, metrics, query, queue, remove, schedulers
+from echomq.errors import InvalidOption
 from echomq.job import Job
 from echomq.keys import Keys
 from echomq.options import Deduplication, JobOptions, Keep, Parent, RateLimit, job_options
@@ -32,6 +33,8 @@ def drafted(data: Any = None, **options: Any) -> Job:
 
 
 EXACT: dict[str, Callable[[], ScriptCall[Any] | None]] = {
+    "list-duplicate": lambda: query.is_job_in_list(Q, JobState.WAITING, "a"),
+    "state-v1-waiting": lambda: query.get_state(Q, "w", has_lpos=False),
     "standard-basic": lambda: add.add_job(drafted({"a": 1})),
     "standard-custom-id": lambda: add.add_job(drafted(job_id="cust")),
     "standard-paused-queue": lambda: add.add_job(drafted()),
@@ -83,7 +86,7 @@ EXACT: dict[str, Callable[[], ScriptCall[Any] | None]] = {
     "counts-per-priority": lambda: query.get_counts_per_priority(Q, [0, 1, 2, 3]),
     "jobs-zset-asc": lambda: query.get_jobs(Q, [JobState.COMPLETED], 1, 2, ascending=True),
     "isFinished-completed-value": lambda: query.is_finished(Q, "1"),
-    "metrics-none": lambda: query.get_metrics(Q, JobState.COMPLETED),
+    "metrics-none": lambda: metrics.get_metrics(Q, JobState.COMPLETED),
     "paginate-set-fetch": lambda: query.paginate(Q.dependencies("par"), 0, -1, fetch_jobs=True),
     "removeChildDependency-not-last": lambda: family.remove_child_dependency(Q, "1", "bull:other:p1"),
     "removeUnprocessedChildren-none": lambda: family.remove_unprocessed_children(Q, "p1"),
@@ -206,9 +209,6 @@ def test_same_keys(vector: str) -> None:
     assert spoken(OTHER_KEYS[vector]())[:2] == recorded(vector)[:2]
 
 
-NEVER_CALLED = {"getState", "isJobInList"}  # for servers before 6.0.6, which are not served
-
-
 def test_every_script_has_a_builder() -> None:
     """Each script that was recorded is called by a builder, with as many keys as the script takes."""
     calls = [build() for table in (EXACT, FINISHED, SCHEDULED, OTHER_KEYS) for build in table.values()]
@@ -216,9 +216,19 @@ def test_every_script_has_a_builder() -> None:
     calls.append(schedulers.update_job_scheduler(job, T))
     by_script = {call.script: call for call in calls if call is not None}
 
-    assert set(by_script) | NEVER_CALLED >= recorded_scripts()
+    assert by_script.keys() >= recorded_scripts()
     for name, call in by_script.items():
         assert len(call.keys) == get_script(name).key_count, name
+
+
+def test_only_lists_are_asked_for_a_job() -> None:
+    """Whether a list holds a job is answered by 1 or nil, and asked of the waiting and active jobs only."""
+    call = query.is_job_in_list(Q, JobState.ACTIVE, "a")
+
+    assert call.keys == (Q.active,)
+    assert [call.decode(1), call.decode(None)] == [True, False]
+    with pytest.raises(InvalidOption, match="state"):
+        query.is_job_in_list(Q, JobState.FAILED, "a")
 
 
 def test_equal_input_equal_call() -> None:

@@ -8,7 +8,7 @@ of a script and becomes the error of that code.
 Source: protocol spec 01 section 12.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import attrs
@@ -17,7 +17,7 @@ from . import codec
 from .call import Reply
 from .errors import ProtocolError, script_error
 
-__all__ = ["Checked", "flag", "nothing", "number", "optional_text", "pairs", "text", "texts", "unexpected"]
+__all__ = ["Checked", "flag", "nothing", "number", "optional_text", "pairs", "rows", "text", "texts", "unexpected"]
 
 T = TypeVar("T")
 
@@ -121,3 +121,14 @@ def pairs(reply: Reply) -> dict[str, str]:
 def unexpected(reply: Reply, expected: str) -> ProtocolError:
     """Return the error for a reply that the contract does not know; it shows the type, never the content."""
     return ProtocolError(f"the server replied {type(reply).__name__} where {expected} belongs")
+
+
+def rows(reply: Reply, length: int) -> Sequence[Reply]:
+    """Return a list of so many replies.
+
+    Raises:
+        ProtocolError: The reply is no list of that length.
+    """
+    if not isinstance(reply, (list, tuple)) or len(reply) != length:
+        raise unexpected(reply, f"a list of {length}")
+    return reply

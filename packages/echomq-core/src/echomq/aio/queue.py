@@ -15,7 +15,7 @@ import attrs
 
 from echomq import middleware, plans, plugins
 from echomq.calls import add as add_calls
-from echomq.calls import change, fetch, query
+from echomq.calls import change, fetch, metrics, query
 from echomq.calls import queue as queue_calls
 from echomq.calls import remove as remove_calls
 from echomq.clock import wall_ms
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from echomq.call import Command, ScriptCall
-    from echomq.calls.query import Metrics
+    from echomq.calls.metrics import Metrics
     from echomq.driver import AsyncConnection, ConnectionSource
     from echomq.job import Job
     from echomq.keywords import JobKeywords
@@ -250,7 +250,7 @@ class Queue:
 
     async def get_metrics(self, state: JobState | str, start: int = 0, end: int = -1) -> Metrics:
         """Return how many jobs completed or failed in each minute, if a worker counts them."""
-        return await self._send(query.get_metrics(self.keys, JobState.of(state), start, end))
+        return await self._send(metrics.get_metrics(self.keys, JobState.of(state), start, end))
 
     async def get_deduplication_job_id(self, deduplication_id: str) -> str | None:
         """Return which job holds a deduplication id, or None."""

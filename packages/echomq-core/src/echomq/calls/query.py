@@ -6,7 +6,7 @@
 Source: protocol spec 03 section 3.10; 04 section 3; 05 section 10.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import attrs
 
@@ -21,7 +21,6 @@ from .pages import Page, paginate
 
 __all__ = [
     "Finished",
-    "Metrics",
     "Page",
     "count_logs",
     "get_counts",
@@ -30,10 +29,10 @@ __all__ = [
     "get_job",
     "get_jobs",
     "get_logs",
-    "get_metrics",
     "get_ranges",
     "get_state",
     "is_finished",
+    "is_job_in_list",
     "paginate",
 ]
 
@@ -59,13 +58,18 @@ def get_job(keys: Keys, job_id: str) -> Command[Job | None]:
     return Command(parts=("HGETALL", keys.job_named(job_id)), decode=_ReadJob(keys, job_id), repeatable=True)
 
 
-def get_state(keys: Keys, job_id: str) -> ScriptCall[JobState]:
+def get_state(keys: Keys, job_id: str, *, has_lpos: bool = True) -> ScriptCall[JobState]:
     """Ask where a job is; decodes to UNKNOWN if it is nowhere.
+
+    Args:
+        keys: The queue.
+        job_id: The job.
+        has_lpos: False asks by the script for servers before 6.0.6, which know no LPOS.
 
     Source: protocol spec 04 section 3.5.
     """
     return ScriptCall(
-        script="getStateV2",
+        script="getStateV2" if has_lpos else "getState",
         keys=(
             *(keys.completed, keys.failed, keys.delayed, keys.active),
             *(keys.wait, keys.paused, keys.waiting_children, keys.prioritized),
@@ -81,7 +85,21 @@ def _read_state(reply: Reply) -> JobState:
     try:
         return JobState(word)
     except ValueError:
-        raise ProtocolError(f"getStateV2 replied {word!r}, which is no state of a job") from None
+        raise ProtocolError(f"the server replied {word!r}, which is no state of a job") from None
+
+
+def is_job_in_list(keys: Keys, state: JobState, job_id: str) -> ScriptCall[bool]:
+    """Ask whether the waiting or the active list holds a job; for servers before 6.0.6.
+
+    Raises:
+        InvalidOption: Jobs of that state are in no list.
+
+    Source: protocol spec 04 section 3.8.
+    """
+    lists = {JobState.WAITING: keys.wait, JobState.ACTIVE: keys.active}
+    if state not in lists:
+        raise InvalidOption("state", f"jobs are listed while waiting or active, not while {state.value}")
+    return ScriptCall(script="isJobInList", keys=(lists[state],), args=(job_id,), decode=replies.flag, repeatable=True)
 
 
 def _places(states: Iterable[JobState]) -> list[tuple[JobState, str]]:
@@ -102,15 +120,9 @@ class _ReadCounts:
 
     def __call__(self, reply: Reply) -> dict[JobState, int]:
         counts = dict.fromkeys(self.states, 0)
-        for state, count in zip(self.states, _rows(reply, len(self.states)), strict=True):
+        for state, count in zip(self.states, replies.rows(reply, len(self.states)), strict=True):
             counts[state] += replies.number(count)
         return counts
-
-
-def _rows(reply: Reply, length: int) -> Sequence[Reply]:
-    if not isinstance(reply, (list, tuple)) or len(reply) != length:
-        raise replies.unexpected(reply, f"a list of {length}")
-    return reply
 
 
 def get_counts(
@@ -141,7 +153,7 @@ class _ReadCountsPerPriority:
     priorities: tuple[int, ...]
 
     def __call__(self, reply: Reply) -> dict[int, int]:
-        counts = map(replies.number, _rows(reply, len(self.priorities)))
+        counts = map(replies.number, replies.rows(reply, len(self.priorities)))
         return dict(zip(self.priorities, counts, strict=True))
 
 
@@ -166,7 +178,7 @@ class _ReadRanges:
 
     def __call__(self, reply: Reply) -> list[str]:
         ids: dict[str, None] = {}
-        for is_reversed, row in zip(self.is_reversed, _rows(reply, len(self.is_reversed)), strict=True):
+        for is_reversed, row in zip(self.is_reversed, replies.rows(reply, len(self.is_reversed)), strict=True):
             found = replies.texts(row)
             ids.update(dict.fromkeys(reversed(found) if is_reversed else found))
         return list(ids)
@@ -205,9 +217,9 @@ class _ReadJobs:
 
     def __call__(self, reply: Reply) -> list[Job]:
         jobs: dict[str, Job] = {}
-        for state, row in zip(self.states, _rows(reply, len(self.states)), strict=True):
+        for state, row in zip(self.states, replies.rows(reply, len(self.states)), strict=True):
             for item in row or ():
-                job_id, fields = _rows(item, 2)
+                job_id, fields = replies.rows(item, 2)
                 job = Job.from_hash(self.keys, replies.text(job_id), fields, state)
                 jobs.setdefault(job.id, job)
         return list(jobs.values())
@@ -314,59 +326,3 @@ def count_logs(keys: Keys, job_id: str) -> Command[int]:
 def get_deduplication_job_id(keys: Keys, deduplication_id: str) -> Command[str | None]:
     """Ask which job holds a deduplication id; decodes to None if none does."""
     return Command(parts=("GET", keys.deduplication(deduplication_id)), decode=replies.optional_text, repeatable=True)
-
-
-@attrs.frozen(kw_only=True)
-class Metrics:
-    """What a queue counted.
-
-    Attributes:
-        count: Jobs so far.
-        previous_ms: When the last point was written; 0 for never.
-        previous_count: Jobs so far at that moment.
-        points: Jobs in each minute, newest first.
-        point_count: How many points there are in all.
-    """
-
-    count: int
-    previous_ms: int
-    previous_count: int
-    points: tuple[int, ...]
-    point_count: int
-
-
-def get_metrics(keys: Keys, state: JobState, start: int = 0, end: int = -1) -> ScriptCall[Metrics]:
-    """Read how many jobs completed or failed, in all and in each minute.
-
-    Args:
-        keys: The queue.
-        state: COMPLETED or FAILED.
-        start: First point, 0 is the newest.
-        end: Last point; -1 for all.
-
-    Raises:
-        InvalidOption: Another state.
-
-    Source: protocol spec 04 section 3.6.
-    """
-    if not state.is_finished:
-        raise InvalidOption("state", f"only completed and failed jobs are counted, not {state.value} ones")
-    return ScriptCall(
-        script="getMetrics",
-        keys=(keys.metrics(state.value), keys.metrics_data(state.value)),
-        args=(start, end),
-        decode=_read_metrics,
-        repeatable=True,
-    )
-
-
-def _read_metrics(reply: Reply) -> Metrics:
-    meta, points, point_count = _rows(reply, 3)
-    count, previous_ms, previous_count = (*(meta or ()), None, None, None)[:3]
-    return Metrics(
-        count=replies.number(count),
-        previous_ms=replies.number(previous_ms),
-        previous_count=replies.number(previous_count),
-        points=tuple(map(replies.number, points or ())),
-        point_count=replies.number(point_count),
-    )
