@@ -8,8 +8,10 @@ from uuid import uuid4
 
 import pytest
 
-from support.not_run import MISSING
-from support.servers import Server, Servers
+from support.not_run import MISSING, pytest_sessionfinish, pytest_testnodedown
+from support.servers import Server, Servers, given_url
+
+__all__ = ["pytest_sessionfinish", "pytest_testnodedown"]
 
 SERVER_NAMES = os.environ.get("ECHOMQ_TEST_SERVERS", "redis,valkey").split(",")
 """Servers that the ``server`` fixture goes through."""
@@ -66,6 +68,11 @@ def servers() -> Iterator[Servers]:
 def prefix() -> str:
     """A prefix of keys that no other test uses."""
     return f"t{uuid4().hex[:10]}"
+
+
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Use one process where a server is given by URL: each process empties the servers it uses."""
+    return 1 if any(map(given_url, SERVER_NAMES)) else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

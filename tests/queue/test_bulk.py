@@ -59,7 +59,6 @@ async def test_second_bulk_of_the_same_ids(queue: Queue, stored: Stored, atomic:
         (("send", 1, "late"), InvalidOption, r"jobs\[2\]"),
         (["send", 1], InvalidOption, r"jobs\[2\]"),
     ],
-    ids=repr,
 )
 @pytest.mark.parametrize("atomic", [True, False])
 async def test_one_bad_item_refuses_all(

@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 
 from support.not_run import missing
-from support.server_files import CACHE, CHECKOUT
+from support.server_files import CACHE, CHECKOUT, installing
 from support.servers import Server
 
 __all__ = ["Peer", "PeerError", "PeerObject", "node_folder", "node_peer", "python_peer"]
@@ -51,12 +51,19 @@ def node_folder(release: str = "node") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     wanted = (INTEROP / release / "package-lock.json").read_bytes()
     installed = folder / "installed-lock.json"
-    if not installed.exists() or installed.read_bytes() != wanted:
-        _install(folder, release)
-        installed.write_bytes(wanted)
-    for program in (INTEROP / "node").glob("*.mjs"):
-        shutil.copy(program, folder)
+    with installing(release):
+        if not installed.exists() or installed.read_bytes() != wanted:
+            _install(folder, release)
+            installed.write_bytes(wanted)
+        for program in (INTEROP / "node").glob("*.mjs"):
+            _bring(program, folder / program.name)
     return folder
+
+
+def _bring(program: Path, copy: Path) -> None:
+    """Copy a program that changed; one that did not may be in use by another process of tests."""
+    if not copy.exists() or copy.read_bytes() != program.read_bytes():
+        shutil.copy(program, copy)
 
 
 def _install(folder: Path, release: str) -> None:
@@ -77,13 +84,14 @@ def python_with_bullmq() -> str:
     folder = CACHE / "bullmq-python"
     python = folder / "bin" / "python"
     ready = folder / f"ready-{BULLMQ_FOR_PYTHON}-{sys.version_info[0]}.{sys.version_info[1]}"
-    if not ready.exists():
-        venv.create(folder, clear=True, symlinks=True)
-        pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", BULLMQ_FOR_PYTHON]
-        done = subprocess.run(pip, capture_output=True, text=True, timeout=300, check=False)
-        if done.returncode:
-            missing("BullMQ for Python", (done.stderr.strip() or "no reason given").splitlines()[-1])
-        ready.touch()
+    with installing("bullmq-python"):
+        if not ready.exists():
+            venv.create(folder, clear=True, symlinks=True)
+            pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", BULLMQ_FOR_PYTHON]
+            done = subprocess.run(pip, capture_output=True, text=True, timeout=300, check=False)
+            if done.returncode:
+                missing("BullMQ for Python", (done.stderr.strip() or "no reason given").splitlines()[-1])
+            ready.touch()
     return str(python)
 
 

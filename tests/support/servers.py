@@ -27,9 +27,11 @@ import redis
 from support.not_run import missing
 from support.server_files import KINDS, TIER_1, ServerFile, find_server_file
 
-__all__ = ["Server", "ServerProcess", "Servers", "ping", "wait_until_ready"]
+__all__ = ["Server", "ServerProcess", "Servers", "given_url", "ping", "wait_until_ready"]
 
 READY_WITHIN_S = 20.0
+PORT_SHARES = 8
+"""Processes of tests that choose ports side by side without meeting."""
 START_TRIES = 20
 
 
@@ -174,9 +176,10 @@ def ping(host: str, port: int, timeout_s: float = 1.0) -> bool:
 
 
 def free_port() -> int:
-    """Return a port above 20000 that was free a moment ago."""
+    """Return a port above 20000 that was free a moment ago, and that no other process of this run chooses."""
+    own = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % PORT_SHARES
     while True:
-        port = random.randrange(20_000, 32_000)
+        port = random.randrange(20_000 + own, 32_000, PORT_SHARES)
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
@@ -376,8 +379,13 @@ class Servers:
         return server
 
 
+def given_url(name: str) -> str | None:
+    """Return the URL of a server that was started outside of the tests and given to them."""
+    return os.environ.get(f"ECHOMQ_TEST_{name.upper()}_URL") or None
+
+
 def _outside(name: str) -> Engine | None:
-    url = os.environ.get(f"ECHOMQ_TEST_{name.upper()}_URL")
+    url = given_url(name)
     if not url:
         return None
     where = urlsplit(url)
