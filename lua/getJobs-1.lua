@@ -34,7 +34,8 @@ local function readJobs(state)
     local i, step = 1, 1
     if isList and ascending then i, step = #ids, -1 end
     while ids[i] do
-      local fields = redis.call('HGETALL', prefix .. ids[i])
+      -- A key of another kind gives an error, whose length is 0 as well: no job.
+      local fields = redis.pcall('HGETALL', prefix .. ids[i])
       if #fields > 0 then
         count = count + 1
         jobs[count] = { ids[i], fields }

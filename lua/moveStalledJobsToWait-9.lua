@@ -36,9 +36,10 @@ local function recover(id)
   -- Lost jobs are among the oldest, and those are at the tail.
   if redis.call('LREM', active, '-1', id) == 0 then return end
   local job = prefix .. id
-  local set = redis.call('HMGET', job, 'name', 'stc', 'rjk')
-  if not set[1] and redis.call('EXISTS', job) == 0 then return end
-  local stalls = (set[2] or 0) + 1
+  -- Nothing may stop the pass here: those recovered so far are in no list until its end.
+  local set = redis.pcall('HMGET', job, 'name', 'stc', 'rjk')
+  if set.err or not set[1] and redis.call('EXISTS', job) == 0 then return end
+  local stalls = (tonumber(set[2]) or 0) + 1
   if stalls > maxStalls and not isScheduled(set[3]) then
     redis.call('HSET', job, 'stc', stalls, 'defa', 'job stalled more than allowable limit')
   else

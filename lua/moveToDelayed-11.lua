@@ -52,7 +52,7 @@ if left ~= 0 then return left end
 
 local count = #fields
 fields[count + 1], fields[count + 2] = 'delay', ARGV[5]
-if ARGV[6] == '0' then fields[count + 3], fields[count + 4] = 'atm', (set[2] or 0) + 1 end
+if ARGV[6] == '0' then fields[count + 3], fields[count + 4] = 'atm', (tonumber(set[2]) or 0) + 1 end
 redis.call('HSET', job, unpack(fields))
 local score, due = delayedScore(delayed, now, delay)
 redis.call('ZADD', delayed, score, id)

@@ -80,12 +80,16 @@ if not isFailed then
     return redis.call('EXISTS', dependencies) == 1 and -4 or -9
   end
 end
-local dedupId, parentKey, parent = set[4], set[5], isFailed and set[6] and cjson.decode(set[6])
+local dedupId, parentKey, parent = set[4], set[5], nil
+if isFailed and set[6] then
+--@include parentPolicy
+  parent = parentPolicy(set[6])
+end
 local left = leaveActive(active, KEYS[5], job .. ':lock', id, opts.token)
 if left ~= 0 then return left end
 
 -- 3. The job itself.
-local made = (set[2] or 0) + 1
+local made = (tonumber(set[2]) or 0) + 1
 if count ~= 0 then
   if fields then redis.call('HSET', job, unpack(fields)) end
   redis.call('HSET', job, property, value, 'finishedOn', now, 'atm', made)

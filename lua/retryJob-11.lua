@@ -45,7 +45,7 @@ promoteDelayed(prefix, now, isClosed, KEYS[7], wait, prioritized, pc, marker, ev
 if left ~= 0 then return left end
 
 local count = #fields
-fields[count + 1], fields[count + 2] = 'atm', (set[3] or 0) + 1
+fields[count + 1], fields[count + 2] = 'atm', (tonumber(set[3]) or 0) + 1
 redis.call('HSET', job, unpack(fields))
 local priority = tonumber(set[2]) or 0
 if priority == 0 then

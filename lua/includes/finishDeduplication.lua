@@ -9,6 +9,7 @@
 -- Spec     protocol 03 S16; 01 section 10
 --@include closed
 --@include enqueueJob
+--@include storedOptions
 local function finishDeduplication(prefix, id, dedupId, now, limit)
   local owner, held = prefix .. 'de:' .. dedupId, prefix .. 'dn:' .. dedupId
   local ttl = redis.call('PTTL', owner)
@@ -16,7 +17,12 @@ local function finishDeduplication(prefix, id, dedupId, now, limit)
   if redis.call('EXISTS', held) == 0 then return end
 
   local set = redis.call('HMGET', held, 'name', 'data', 'opts', 'pk', 'pd', 'pdk', 'rjk', 'jid')
-  local opts = cjson.decode(set[3] or '{}')
+  local opts = storedOptions(set[3] or '{}')
+  -- What cannot become a job must not keep this one from ending.
+  if not set[1] or not set[2] then
+    redis.call('DEL', held)
+    return
+  end
   -- The counter moves on even where the id is known.
   local counter = redis.call('INCR', prefix .. 'id')
   local nextId, dedup = set[8] or tostring(counter), opts.de or {}

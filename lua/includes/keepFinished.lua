@@ -14,8 +14,9 @@ local function keepFinished(prefix, finished, now, age, limit, count)
   local function removeAll(ids, step)
     for i = #ids - step + 1, 1, -step do
       local job = prefix .. ids[i]
-      local parentKey = redis.call('HGET', job, 'parentKey')
-      if parentKey and redis.call('EXISTS', parentKey) == 1 then dropDependency(job, parentKey) end
+      -- An error is a key of another kind, which goes as well.
+      local parentKey = redis.pcall('HGET', job, 'parentKey')
+      if type(parentKey) == 'string' and redis.call('EXISTS', parentKey) == 1 then dropDependency(job, parentKey) end
       removeJobKeys(job)
     end
   end

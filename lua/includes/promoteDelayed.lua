@@ -14,8 +14,9 @@ local function promoteDelayed(prefix, now, isClosed, delayed, wait, prioritized,
   local plain = {}
   for _, id in ipairs(due) do
     local job = prefix .. id
-    local priority = redis.call('HGET', job, 'priority')
-    if priority or redis.call('EXISTS', job) == 1 then
+    -- An error is a key of another kind: no job. All due ids have left their set, so none may stop the rest.
+    local priority = redis.pcall('HGET', job, 'priority')
+    if type(priority) == 'string' or not priority and redis.call('EXISTS', job) == 1 then
       priority = tonumber(priority) or 0
       if priority == 0 then
         plain[#plain + 1] = id

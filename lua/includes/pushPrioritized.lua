@@ -8,6 +8,8 @@
 -- Spec         protocol 02 S6; 01 section 5
 local function pushPrioritized(prioritized, marker, pc, id, priority, isClosed)
   local score = priority * 4294967296 + redis.call('INCR', pc) % 4294967296
+  -- NaN, which the set refuses: the job has left its place and has to stand somewhere.
+  if score ~= score then score = 0 end
   redis.call('ZADD', prioritized, score, id)
   if not isClosed then redis.call('ZADD', marker, '0', '0') end
 end

@@ -11,7 +11,8 @@
 -- Spec     protocol 03 S11
 local function takeJob(prefix, id, now, opts, max, duration, limiter, events, marker)
   local job, token, name = prefix .. id, opts.token, opts.name
-  if redis.call('EXISTS', job) == 0 then return end
+  -- A key of another kind is no job either, and would end each take at this id.
+  if redis.call('TYPE', job).ok ~= 'hash' then return end
   if max and redis.call('HEXISTS', job, 'defa') == 0 and redis.call('INCR', limiter) == 1 then
     redis.call('PEXPIRE', limiter, duration)
   end
@@ -19,7 +20,8 @@ local function takeJob(prefix, id, now, opts, max, duration, limiter, events, ma
     redis.call('SET', job .. ':lock', token, 'PX', opts.lockDuration)
   end
   redis.call('XADD', events, '*', 'event', 'active', 'jobId', id, 'prev', 'waiting')
-  redis.call('HINCRBY', job, 'ats', '1')
+  -- A count that is no number starts anew: the job is in active already, and somebody has to get it.
+  if type(redis.pcall('HINCRBY', job, 'ats', '1')) ~= 'number' then redis.call('HSET', job, 'ats', '1') end
   if name then
     redis.call('HSET', job, 'processedOn', now, 'pb', name)
   else

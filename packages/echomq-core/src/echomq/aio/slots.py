@@ -21,7 +21,7 @@ from echomq.calls.fetch import Take, move_job_from_active_to_wait
 from echomq.calls.schedulers import has_job_scheduler, is_legacy_id, update_job_scheduler
 from echomq.clock import local_zone, wall_ms
 from echomq.driver import AsyncConnection
-from echomq.errors import ConnectionLost, EchoMQError, ProtocolError, ScriptError
+from echomq.errors import ConnectionLost, EchoMQError, ProtocolError, ScriptError, ServerRefused
 from echomq.job import Job
 from echomq.options import WorkerOptions
 from echomq.scheduling.messages import Reported
@@ -181,7 +181,7 @@ class Slots:
             call = update_job_scheduler(job, wall_ms(), local_zone())
             if call is not None:
                 await self._insist(insistently(call))
-        except (ScriptError, ProtocolError) as error:
+        except (ScriptError, ProtocolError, ServerRefused) as error:
             self.complain(error)
 
     async def _judge(self, job: Job, error: BaseException) -> Outcome:

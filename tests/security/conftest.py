@@ -1,0 +1,5 @@
+"""A queue on each server in turn."""
+
+from worker.conftest import desk
+
+__all__ = ["desk"]
