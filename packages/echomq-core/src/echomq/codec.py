@@ -57,6 +57,7 @@ JOB_OPTION_NAMES: Mapping[str, str] = {
     "remove_dependency_on_failure": "rdof",
     "telemetry_metadata": "tm",
     "omit_context": "omc",
+    "timeout": "timeout",  # ours; other clients keep it and do not look at it
 }
 """Job options: Python name -> name inside the stored ``opts``."""
 

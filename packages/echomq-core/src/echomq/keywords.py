@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .backoff import BackoffStrategy
     from .moments import Duration, Moment
     from .options import Backoff, Deduplication, Keep, Parent, RateLimit
+    from .worker_options import RunIn
 
 __all__ = ["JobKeywords", "WorkerKeywords"]
 
@@ -34,6 +35,7 @@ class JobKeywords(TypedDict, total=False):
     keep_logs: int | None
     stack_trace_limit: int | None
     size_limit: int | None
+    timeout: Duration | None
     deduplication: Deduplication | str | Mapping[str, Any] | None
     parent: Parent | Mapping[str, str] | None
     fail_parent_on_failure: bool | None
@@ -64,3 +66,7 @@ class WorkerKeywords(TypedDict, total=False):
     metrics: int | None
     backoff_strategies: Mapping[str, BackoffStrategy]
     close_timeout: Duration | None
+    timeout: Duration | Mapping[str, Duration] | None
+    run_in: RunIn | None
+    processes: int | None
+    max_jobs_per_child: int | None

@@ -149,6 +149,10 @@ def _delay(value: Duration | None) -> int:
     return 0 if value is None else duration_ms("delay", value)
 
 
+def _timeout(value: Duration | None) -> int | None:
+    return None if value is None else duration_ms("timeout", value, minimum=1)
+
+
 def _timestamp(value: Moment | None) -> int | None:
     return None if value is None else moment_ms("timestamp", value)
 
@@ -198,6 +202,7 @@ class JobOptions:
         keep_logs: Keep only the last so many log rows.
         stack_trace_limit: Keep only the last so many stack traces.
         size_limit: Refuse data of more bytes.
+        timeout: Longest time for one attempt, in ms or as ``timedelta``; None: the worker's option.
         deduplication: Refuse the job while another holds the same id; text is the id alone.
         parent: The job that waits for this one.
         fail_parent_on_failure: If this job fails, its parent fails.
@@ -227,6 +232,7 @@ class JobOptions:
     keep_logs: int | None = attrs.field(default=None, validator=is_whole(0, optional=True))
     stack_trace_limit: int | None = attrs.field(default=None, validator=is_whole(0, optional=True))
     size_limit: int | None = attrs.field(default=None, validator=is_whole(0, optional=True))
+    timeout: int | None = attrs.field(default=None, converter=_timeout)
     deduplication: Deduplication | None = attrs.field(default=None, converter=_deduplication)
     parent: Parent | None = attrs.field(default=None, converter=_parent)
     fail_parent_on_failure: bool = attrs.field(default=False, converter=_or_false, validator=is_bool)

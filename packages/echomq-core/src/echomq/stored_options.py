@@ -22,7 +22,7 @@ __all__ = ["options_from_wire", "read_options"]
 Nested = TypeVar("Nested")
 
 _NUMBERS = frozenset(
-    {"attempts", "delay", "priority", "timestamp", "keep_logs", "stack_trace_limit", "size_limit"}
+    {"attempts", "delay", "priority", "timestamp", "keep_logs", "stack_trace_limit", "size_limit", "timeout"}
     | {"age_s", "count", "limit", "ttl", "every", "offset", "start_date", "end_date"}
 )
 _NESTED_CLASSES: Mapping[str, type[Any]] = {

@@ -4,16 +4,21 @@ Source: protocol spec 05 section 4.1.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import attrs
 
 from .backoff import BackoffStrategy
 from .checks import check_names, is_bool, is_text, is_whole, nested
+from .errors import InvalidOption
 from .moments import Duration, duration_ms
 from .retention import Keep, remove_on_complete, remove_on_fail
 
-__all__ = ["RateLimit", "WorkerOptions", "worker_options"]
+__all__ = ["RUN_PLACES", "RateLimit", "RunIn", "WorkerOptions", "worker_options"]
+
+RunIn: TypeAlias = Literal["loop", "thread", "process"]
+RUN_PLACES: tuple[RunIn, ...] = ("loop", "thread", "process")
+"""Where a processor may run."""
 
 
 def _duration(value: Duration) -> int:
@@ -38,6 +43,17 @@ def _maximum_rate_limit_delay(value: Duration) -> int:
 
 def _close_timeout(value: Duration | None) -> int | None:
     return None if value is None else duration_ms("close_timeout", value)
+
+
+def _timeout(value: Duration | Mapping[str, Duration] | None) -> int | Mapping[str, int] | None:
+    if isinstance(value, Mapping):
+        return {name: duration_ms(f"timeout[{name!r}]", limit, minimum=1) for name, limit in value.items()}
+    return None if value is None else duration_ms("timeout", value, minimum=1)
+
+
+def _is_place(_: object, __: object, value: object) -> None:
+    if value is not None and value not in RUN_PLACES:
+        raise InvalidOption("run_in", f"expected 'loop', 'thread' or 'process', not {value!r}")
 
 
 @attrs.frozen
@@ -78,6 +94,14 @@ class WorkerOptions:
         metrics: Points (minutes) of history to keep; None counts nothing.
         backoff_strategies: Own backoff types: name -> function, see :func:`~echomq.backoff.next_delay_ms`.
         close_timeout: How long a close waits for running jobs; None without end.
+        timeout: Longest time for one attempt (ms or ``timedelta``), for all jobs or by their names; the option
+            ``timeout`` of a job wins. What takes longer is stopped and fails with
+            :class:`~echomq.errors.JobTimedOut`, which is retried as any failure. None: no limit.
+        run_in: ``"loop"`` (``async def`` only), ``"thread"`` (plain functions only) or ``"process"`` (both; the
+            function must be importable). None: ``async def`` on the loop, plain functions in threads.
+        processes: Child processes of ``run_in="process"``; at least ``concurrency``, which it sets where
+            that is not given. None: as many as ``concurrency``.
+        max_jobs_per_child: A child process is replaced after so many jobs; None: never.
 
     Raises:
         InvalidOption: Names the field and the limit.
@@ -101,6 +125,18 @@ class WorkerOptions:
     metrics: int | None = attrs.field(default=None, validator=is_whole(1, optional=True))
     backoff_strategies: Mapping[str, BackoffStrategy] = attrs.field(factory=dict, hash=False)
     close_timeout: int | None = attrs.field(default=None, converter=_close_timeout)
+    timeout: int | Mapping[str, int] | None = attrs.field(default=None, converter=_timeout, hash=False)
+    run_in: RunIn | None = attrs.field(default=None, validator=_is_place)
+    processes: int | None = attrs.field(default=None, validator=is_whole(1, optional=True))
+    max_jobs_per_child: int | None = attrs.field(default=None, validator=is_whole(1, optional=True))
+
+    def __attrs_post_init__(self) -> None:
+        """Check what concerns more than one field."""
+        for name in ("processes", "max_jobs_per_child"):
+            if getattr(self, name) is not None and self.run_in != "process":
+                raise InvalidOption(name, "only goes with run_in='process'")
+        if self.processes is not None and self.processes < self.concurrency:
+            raise InvalidOption("processes", f"{self.processes} cannot run {self.concurrency} jobs at a time")
 
 
 def worker_options(**given: Any) -> WorkerOptions:
@@ -114,4 +150,6 @@ def worker_options(**given: Any) -> WorkerOptions:
         InvalidOption: A value is outside what its field allows.
     """
     check_names(WorkerOptions, given)
+    if given.get("processes") is not None:
+        given.setdefault("concurrency", given["processes"])
     return WorkerOptions(**given)
