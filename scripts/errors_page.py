@@ -38,6 +38,9 @@ _SECTIONS: dict[type[errors.EchoMQError], str] = {
     errors.JobFailed: "",
     errors.JobRemoved: "",
     errors.ResultTimeout: "",
+    errors.JobTimedOut: "",
+    errors.ProcessDied: "",
+    errors.RaisedInProcess: "",
     errors.JobSignal: (
         "Not errors: job code raises them to steer its own job. None of the first four uses up an attempt."
     ),
@@ -75,6 +78,14 @@ ADVICE: dict[type[errors.EchoMQError], str] = {
     ),
     errors.JobFailed: "Read `reason`, and the job itself if retention kept it; `queue.retry` runs it again.",
     errors.JobRemoved: "Look who removes jobs: `remove`, `clean`, `drain`, `obliterate`, or retention long ago.",
+    errors.JobTimedOut: (
+        "Raise the option `timeout` of the job or the worker, or make the work shorter. It is a `TimeoutError` too."
+    ),
+    errors.ProcessDied: (
+        "Look for what ended the process: a crash of a library, the system's memory killer, `os._exit`. "
+        "The attempt has failed, and the next job gets a new process."
+    ),
+    errors.RaisedInProcess: "Read the reason as you would that of the error itself; `type_name` names its class.",
     errors.ResultTimeout: "Wait again with `queue.result`, or look where the job is. It is a `TimeoutError` too.",
 }
 """What to do about each error that does not say so itself."""

@@ -28,7 +28,7 @@ TREE = [
     *("scheduling.settling", "scheduling.step"),
     *("driver", "address", "resp", "links", "client_errors", "client_settings"),
     # SHELLS begin here: they read files, clocks and sockets.
-    *("clock", "freeze", "scripts", "exchange", "middleware", "hookspecs", "extensions", "registry", "plugins"),
+    *("clock", "current", "freeze", "scripts", "exchange", "middleware", "hookspecs", "extensions", "registry", "plugins"),
     *("embedded_guard", "embedded_folder", "embedded"),
     *("sync", "aio", "", "tasks"),
     *("demo", "cli", "__main__"),

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from echomq import Delay, Job, RateLimited, Unrecoverable, UsageError, Wait, WaitForChildren, Worker
-from echomq.aio.context import Context, ThreadContext, current_context, job_logger
+from echomq.aio.context import Context, ThreadContext, current_context
+from echomq.current import job_logger
 from support.desk import Desk, gathered, happens
 
 

@@ -6,7 +6,8 @@ A queue is a name plus a connection. Producers call :func:`add`, or keep a
 """
 
 from .aio import FlowProducer, Queue, QueueEvents, QueueEventsProducer, Worker, add, add_bulk, connect
-from .aio.context import Context, ThreadContext, current_context, job_logger
+from .aio.context import Context, ThreadContext, current_context
+from .current import job_logger
 from .driver import AsyncConnection, Connection, ConnectionOptions, ServerInfo, TLSOptions
 from .errors import (
     BulkAddFailed,
@@ -26,15 +27,18 @@ from .errors import (
     JobNotInState,
     JobRemoved,
     JobSignal,
+    JobTimedOut,
     LockMismatch,
     LockMissing,
     NotEncodable,
     ParentConflict,
     ParentNotFound,
     PluginError,
+    ProcessDied,
     ProtocolError,
     QueueHasActiveJobs,
     QueueNotPaused,
+    RaisedInProcess,
     ReplyTimeout,
     ResultTimeout,
     SchedulerCollision,
@@ -50,7 +54,7 @@ from .flow_view import FlowView
 from .job import Job
 from .keys import Keys
 from .options import Backoff, Deduplication, JobOptions, Keep, Parent, RateLimit, WorkerOptions
-from .signals import Delay, RateLimited, Unrecoverable, Wait, WaitForChildren
+from .signals import Delay, JobCancelled, RateLimited, Unrecoverable, Wait, WaitForChildren
 from .states import JobState
 from .version import __version__
 
@@ -76,6 +80,7 @@ __all__ = [
     "InvalidOption",
     "Job",
     "JobBelongsToScheduler",
+    "JobCancelled",
     "JobFailed",
     "JobHasFailedChildren",
     "JobHasPendingChildren",
@@ -85,6 +90,7 @@ __all__ = [
     "JobOptions",
     "JobRemoved",
     "JobSignal",
+    "JobTimedOut",
     "JobState",
     "Keep",
     "Keys",
@@ -95,12 +101,14 @@ __all__ = [
     "ParentConflict",
     "ParentNotFound",
     "PluginError",
+    "ProcessDied",
     "ProtocolError",
     "Queue",
     "QueueEvents",
     "QueueEventsProducer",
     "QueueHasActiveJobs",
     "QueueNotPaused",
+    "RaisedInProcess",
     "RateLimit",
     "RateLimited",
     "ReplyTimeout",

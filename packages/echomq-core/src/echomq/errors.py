@@ -31,15 +31,18 @@ __all__ = [
     "JobNotInState",
     "JobRemoved",
     "JobSignal",
+    "JobTimedOut",
     "LockMismatch",
     "LockMissing",
     "NotEncodable",
     "ParentConflict",
     "ParentNotFound",
     "PluginError",
+    "ProcessDied",
     "ProtocolError",
     "QueueHasActiveJobs",
     "QueueNotPaused",
+    "RaisedInProcess",
     "ReplyTimeout",
     "ResultTimeout",
     "SchedulerCollision",
@@ -309,6 +312,44 @@ class ResultTimeout(EchoMQError, TimeoutError):
     def __init__(self, queue: str, job_id: str, timeout_ms: int) -> None:
         super().__init__(f"job {job_id} of queue {queue!r} did not end within {timeout_ms} ms; it may still do so")
         self.job_id = job_id
+
+
+class JobTimedOut(EchoMQError, TimeoutError):
+    """An attempt took longer than its ``timeout`` allows, and was stopped.
+
+    Attributes:
+        job_id: The job.
+        timeout_ms: The limit.
+    """
+
+    def __init__(self, job_id: str, timeout_ms: int) -> None:
+        super().__init__(f"job {job_id} ran longer than {timeout_ms} ms and was stopped")
+        self.job_id = job_id
+        self.timeout_ms = timeout_ms
+
+
+class ProcessDied(EchoMQError):
+    """The child process that ran a job ended before the job did.
+
+    Attributes:
+        exit_code: As ``multiprocessing`` gives it: negative for the signal that killed it.
+    """
+
+    def __init__(self, job_id: str, exit_code: int | None, how: str) -> None:
+        super().__init__(f"the process that ran job {job_id} {how}")
+        self.exit_code = exit_code
+
+
+class RaisedInProcess(EchoMQError):
+    """Job code in a child process raised an error of a class that only the child knows.
+
+    Attributes:
+        type_name: Module and name of that class.
+    """
+
+    def __init__(self, type_name: str, message: str) -> None:
+        super().__init__(message)
+        self.type_name = type_name
 
 
 SCRIPT_ERRORS: dict[int, type[ScriptError]] = {

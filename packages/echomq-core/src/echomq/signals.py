@@ -10,7 +10,7 @@ from datetime import timedelta
 from .errors import JobSignal
 from .moments import duration_ms
 
-__all__ = ["Delay", "RateLimited", "Unrecoverable", "Wait", "WaitForChildren"]
+__all__ = ["Delay", "JobCancelled", "RateLimited", "Unrecoverable", "Wait", "WaitForChildren"]
 
 
 class Delay(JobSignal):
@@ -47,3 +47,7 @@ class RateLimited(JobSignal):
 
 class Unrecoverable(JobSignal):
     """Fail this job now, whatever attempts are left."""
+
+
+class JobCancelled(Unrecoverable):
+    """Somebody cancelled this job: it fails with the reason given, and nobody runs it again."""

@@ -10,10 +10,9 @@ Source: protocol spec 05 section 10, Job.
 import asyncio
 import logging
 import threading
-from collections.abc import Coroutine, MutableMapping
-from contextvars import ContextVar
+from collections.abc import Coroutine
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from uuid import uuid4
 
 import attrs
@@ -23,6 +22,7 @@ from echomq.call import ScriptCall
 from echomq.calls.change import add_log, update_data, update_progress
 from echomq.calls.locks import extend_lock
 from echomq.clock import wall_ms
+from echomq.current import bound_context, job_logger
 from echomq.errors import EchoMQError, LockMissing, UsageError
 from echomq.extensions import report
 from echomq.job import Job
@@ -36,37 +36,13 @@ if TYPE_CHECKING:
 
     from echomq.keywords import JobKeywords
 
-__all__ = ["Context", "Host", "ThreadContext", "bind_context", "current_context", "job_logger"]
+__all__ = ["Context", "Host", "ThreadContext", "current_context"]
 
 T = TypeVar("T")
 
-_current: "ContextVar[Context | ThreadContext | None]" = ContextVar("echomq_context", default=None)
-
-
 def current_context() -> "Context | ThreadContext | None":
     """Return the context of the job that this code runs for; None outside of jobs."""
-    return _current.get()
-
-
-def bind_context(context: "Context | ThreadContext") -> None:
-    """Make this the context of the job that the present task or thread runs for."""
-    _current.set(context)
-
-
-class _JobLogger(logging.LoggerAdapter):  # type: ignore[type-arg]  # generic for type checkers only, until Python 3.11
-    """Adds queue, job and attempt of the running job to each record."""
-
-    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        context = _current.get()
-        if context is not None:
-            job = context.job
-            bound = {"queue": job.queue_name, "job_id": job.id, "job_name": job.name, "attempt": job.attempts_made + 1}
-            kwargs["extra"] = {**bound, **(kwargs.get("extra") or {})}
-        return msg, kwargs
-
-
-job_logger = _JobLogger(logging.getLogger("echomq.job"), {})
-"""A logger whose records carry ``queue``, ``job_id``, ``job_name`` and ``attempt`` of the job that logs."""
+    return cast("Context | ThreadContext | None", bound_context())
 
 
 class Host(Protocol):

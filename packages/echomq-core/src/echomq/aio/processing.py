@@ -13,10 +13,11 @@ from typing import Any, Protocol, TypeAlias
 
 import attrs
 
+from echomq.current import bind_context
 from echomq.errors import UsageError
 from echomq.job import Job
 
-from .context import Context, Host, ThreadContext, bind_context
+from .context import Context, Host, ThreadContext
 
 __all__ = ["JobRunner", "Processing", "Processor"]
 

@@ -10,11 +10,12 @@ from typing import Any, TypeAlias
 import attrs
 
 from echomq import middleware
+from echomq.current import bind_context
 from echomq.errors import EchoMQError, UsageError
 from echomq.job import Job
 from echomq.middleware import Layer, Report
 
-from .context import Context, Host, ThreadContext, bind_context
+from .context import Context, Host, ThreadContext
 from .processing import JobRunner, Processing, Processor
 
 __all__ = ["Processors", "Routing", "Surrounded", "job_runner"]
