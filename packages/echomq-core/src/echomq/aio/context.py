@@ -8,7 +8,6 @@ Source: protocol spec 05 section 10, Job.
 """
 
 import asyncio
-import logging
 import threading
 from collections.abc import Coroutine
 from datetime import timedelta
@@ -32,6 +31,8 @@ from echomq.options import Parent
 from echomq.plans import draft
 
 if TYPE_CHECKING:
+    import logging
+
     from typing_extensions import Unpack
 
     from echomq.keywords import JobKeywords
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Context", "Host", "ThreadContext", "current_context"]
 
 T = TypeVar("T")
+
 
 def current_context() -> "Context | ThreadContext | None":
     """Return the context of the job that this code runs for; None outside of jobs."""
@@ -78,7 +80,7 @@ class Context:
 
     @property
     def cancelled(self) -> asyncio.Event:
-        """Set when the job should end: its lock is lost, or its worker closes and cannot wait longer."""
+        """Set when the job should end: it is cancelled or took too long, its lock is lost, or its worker closes now."""
         if self._cancelled is None:
             self._cancelled = asyncio.Event()
             if self._is_cancelled:
@@ -195,6 +197,7 @@ class ThreadContext:
     _loop: asyncio.AbstractEventLoop = attrs.field(repr=False)
     _loop_thread: int = attrs.field(init=False, repr=False, factory=threading.get_ident)
     cancelled: threading.Event = attrs.field(init=False, repr=False, factory=threading.Event)
+    _over: str | None = attrs.field(init=False, repr=False, default=None)
 
     @property
     def job(self) -> Job:
@@ -224,6 +227,10 @@ class ThreadContext:
         """Set ``cancelled``; what the worker calls."""
         self.cancelled.set()
 
+    def cut_off(self, why: str) -> None:
+        """Refuse all further calls: the attempt is over, whatever its thread does; what the worker calls."""
+        self._over = why
+
     def log(self, row: str) -> int | None:
         """See :meth:`Context.log`."""
         return self.wait_for(self._context.log(row))
@@ -250,8 +257,11 @@ class ThreadContext:
         """Run a coroutine on the worker's event loop, and wait for what it gives.
 
         Raises:
-            UsageError: This is the thread of that loop.
+            UsageError: This is the thread of that loop, or the attempt was stopped and is over.
         """
+        if self._over is not None:
+            work.close()
+            raise UsageError(f"this attempt is over: {self._over}")
         if threading.get_ident() == self._loop_thread:
             work.close()
             raise UsageError("this ctx would block the event loop it waits for; make the processor an async def")

@@ -35,13 +35,15 @@ from echomq.scheduling.outcome import (
     of_result,
     of_unknown_backoff,
     refusal,
+    time_limit_ms,
 )
 from echomq.scheduling.settling import Settled, SitOut, insistently, settle
 from echomq.scheduling.timing import pause_ms
-from echomq.signals import Unrecoverable
+from echomq.signals import JobCancelled, Unrecoverable
 
 from .context import Context, ThreadContext
 from .processing import JobRunner
+from .stopping import attempt, stop
 
 __all__ = ["Held", "Slots"]
 
@@ -68,6 +70,9 @@ class Held:
         lost: The lock is not ours any more.
         cut: The worker closes and does not wait longer.
         given_up: The slot is released already; whatever its task does has no effect.
+        attempting: Its code runs.
+        over: Its code has ended, or will not be run.
+        verdict: What the attempt fails with because it was told to stop.
     """
 
     job: Job
@@ -79,6 +84,9 @@ class Held:
     lost: bool = False
     cut: bool = False
     given_up: bool = False
+    attempting: bool = False
+    over: bool = False
+    verdict: BaseException | None = None
 
     @property
     def job_id(self) -> str:
@@ -135,6 +143,7 @@ class Slots:
     def start(self, job: Job, take: Take, outcome: Outcome | None = None) -> None:
         """Process a job and report how it ended; with an outcome given, only report that."""
         held = Held(job, take, self.processing.context(job, take.token, self), time.monotonic())
+        held.over = outcome is not None
         self.held[held] = None
         held.task = self._spawn(self._work(held, outcome))
 
@@ -163,12 +172,13 @@ class Slots:
             self.tell("active", job)
             if why := refusal(job, self.options):
                 raise Unrecoverable(why)
-            return of_result(job, await self.processing.call(job, held.context))
+            return of_result(job, await attempt(held, self.processing, time_limit_ms(job, self.options)))
         except BaseException as error:  # a job may raise anything, CancelledError and SystemExit too
             if isinstance(error, KeyboardInterrupt) or not _is_alive(held):
                 raise
             if held.cut and not held.lost:
                 return HandedBack()
+            held.over = True
             return await self._judge(job, error)
 
     async def _follow_up(self, job: Job) -> None:
@@ -227,6 +237,20 @@ class Slots:
             self.released(Reported(held.take, settled.taken, wall_ms(), settled.limited_ms, settled.stray))
 
     # -- what goes wrong ------------------------------------------------------------------------
+
+    def cancel(self, job_id: str, reason: str | None = None, token: str | None = None) -> bool:
+        """Stop a job and let it fail for good.
+
+        Args:
+            job_id: The job.
+            reason: What it fails with.
+            token: Of its lock; None: whatever it is.
+
+        Returns:
+            Whether it is here and its code has not ended.
+        """
+        held = next((held for held in self.held if held.job.id == job_id and token in (None, held.token)), None)
+        return held is not None and stop(held, JobCancelled(reason or "cancelled"))
 
     def lost(self, held: Held) -> None:
         """Cancel a job whose lock is not ours any more; no result will be written."""

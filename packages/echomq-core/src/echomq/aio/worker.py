@@ -226,6 +226,27 @@ class Worker:
         """Work in an event loop made for it; for programs that have none. Arguments as :meth:`run`."""
         asyncio.run(self.run(until, handle_signals=handle_signals))
 
+    def cancel(self, job_id: str, reason: str | None = None) -> bool:
+        """Stop a job that this worker runs, and let it fail for good, whatever attempts are left.
+
+        A coroutine is cancelled, a thread finds ``ctx.cancelled`` set, a process is killed.
+        :meth:`Queue.cancel <echomq.Queue.cancel>` does the same from any process. Call it in the worker's
+        event loop.
+
+        Args:
+            job_id: The job.
+            reason: What it fails with; None: "cancelled".
+
+        Returns:
+            False if it does not run here, or its code has ended already.
+        """
+        return self._shift is not None and self._shift.slots.cancel(job_id, reason)
+
+    def cancel_all(self, reason: str | None = None) -> int:
+        """Stop all jobs that this worker runs, as :meth:`cancel` does; returns how many."""
+        held = [] if self._shift is None else list(self._shift.slots.held)
+        return sum(self.cancel(job.job_id, reason) for job in held)
+
     def stop(self, timeout: Duration | None = None) -> None:
         """Begin to close, and return at once; safe in listeners and jobs, and in other threads.
 

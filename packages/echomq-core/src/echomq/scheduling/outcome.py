@@ -14,10 +14,10 @@ import attrs
 
 from echomq.backoff import FAIL_NOW, BackoffStrategy, next_delay_ms
 from echomq.codec import as_utf8, encode_json
-from echomq.errors import NotEncodable
+from echomq.errors import JobSignal, NotEncodable
 from echomq.job import Job
 from echomq.options import WorkerOptions
-from echomq.signals import Delay, RateLimited, Unrecoverable, Wait, WaitForChildren
+from echomq.signals import Delay, JobCancelled, RateLimited, Unrecoverable, Wait, WaitForChildren
 
 __all__ = [
     "AwaitsChildren",
@@ -33,6 +33,8 @@ __all__ = [
     "of_result",
     "of_unknown_backoff",
     "refusal",
+    "stopped_with",
+    "time_limit_ms",
 ]
 
 _STARTED_TOO_OFTEN = "job started more than allowable limit"
@@ -121,6 +123,32 @@ def refusal(job: Job, options: WorkerOptions) -> str | None:
         return job.deferred_failure
     limit = options.max_started_attempts
     return _STARTED_TOO_OFTEN if limit is not None and job.attempts_started > limit else None
+
+
+def time_limit_ms(job: Job, options: WorkerOptions) -> int | None:
+    """Return how long one attempt may take: the job's own limit, else the worker's. None: no limit."""
+    own, limit = job.options.timeout, options.timeout
+    if own is not None:
+        return own
+    return limit.get(job.name) if isinstance(limit, Mapping) else limit
+
+
+def stopped_with(verdict: BaseException, raised: BaseException | None) -> BaseException:
+    """Return what an attempt failed with that was told to stop.
+
+    Args:
+        verdict: Why it was.
+        raised: What its code raised then, if anything: a signal counts after a time limit, and is too late
+            after a cancellation; an error is shown as the verdict's cause.
+    """
+    if isinstance(raised, JobSignal) and not isinstance(verdict, JobCancelled):
+        return raised
+    if raised is None or raised is verdict:
+        return verdict
+    if isinstance(raised, Exception):
+        verdict.__cause__ = raised
+        return verdict
+    return verdict.with_traceback(raised.__traceback__)  # a cancellation: the stack trace tells where the code was
 
 
 def of_result(job: Job, value: object) -> Outcome:
