@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Protocol, cast
 
 import attrs
@@ -56,6 +57,14 @@ _END = object()
 _PLAIN = {"on", "off"}
 """Methods that neither shell waits for."""
 
+_ITERATED = {"iter_jobs"}
+"""Methods whose values are gone through."""
+
+
+async def _iterated(found: Iterator[Any]) -> AsyncIterator[Any]:
+    while (item := await asyncio.to_thread(next, found, _END)) is not _END:
+        yield item
+
 
 class _Asyncio:
     """The shell for asyncio, as it is."""
@@ -93,6 +102,8 @@ class _Awaited:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.target, name)
+        if name in _ITERATED:
+            return lambda *args, **kwargs: _iterated(found(*args, **kwargs))
         if not inspect.ismethod(found) or name in _PLAIN:
             return found
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from echomq import plans
+from echomq import plans, removal, rerun
 from echomq.call import Batch, Command, ScriptCall
 from echomq.calls.remove import Swept
 from echomq.errors import (
@@ -150,7 +150,7 @@ def test_resume_goes_on_until_nothing_is_left() -> None:
 
 def test_obliterate_pauses_first_and_goes_on_to_the_end() -> None:
     """A queue is paused before it is deleted, and deleted step by step."""
-    requests, _ = played(plans.obliterate(KEYS, force=False, count=10), answers(None, True, True, False))
+    requests, _ = played(removal.obliterate(KEYS, force=False, count=10), answers(None, True, True, False))
 
     assert [request.script for request in requests] == ["pause", "obliterate", "obliterate", "obliterate"]
 
@@ -159,9 +159,9 @@ def test_obliterate_pauses_first_and_goes_on_to_the_end() -> None:
 def test_obliterate_needs_steps(count: Any) -> None:
     """Steps of no jobs would never end, so they are refused before anything is sent."""
     with pytest.raises(InvalidOption, match="count"):
-        played(plans.obliterate(KEYS, force=False, count=count), answers())
+        played(removal.obliterate(KEYS, force=False, count=count), answers())
     with pytest.raises(InvalidOption, match="count"):
-        played(plans.move_all_to_wait(KEYS, JobState.FAILED, count=count, until_ms=None), answers())
+        played(rerun.move_all_to_wait(KEYS, JobState.FAILED, count=count, until_ms=None), answers())
 
 
 def test_clean_ends_with_a_short_step() -> None:
@@ -172,7 +172,7 @@ def test_clean_ends_with_a_short_step() -> None:
         ids, left[:] = left[: request.args[2]], left[request.args[2] :]
         return ids
 
-    requests, removed = played(plans.clean(KEYS, JobState.COMPLETED, before_ms=NOW, limit=0), answer)
+    requests, removed = played(removal.clean(KEYS, JobState.COMPLETED, before_ms=NOW, limit=0), answer)
 
     assert len(requests) > 1
     assert removed == [str(number) for number in range(25_000)]
@@ -181,7 +181,7 @@ def test_clean_ends_with_a_short_step() -> None:
 def test_clean_keeps_to_the_limit() -> None:
     """Cleaning with a limit asks for no more than is left of it, and then stops."""
     requests, removed = played(
-        plans.clean(KEYS, JobState.FAILED, before_ms=NOW, limit=1_005), lambda request: ["id"] * request.args[2]
+        removal.clean(KEYS, JobState.FAILED, before_ms=NOW, limit=1_005), lambda request: ["id"] * request.args[2]
     )
 
     assert len(removed) == 1_005
@@ -192,7 +192,7 @@ def test_clean_goes_on_behind_spared_jobs() -> None:
     """Cleaning what waits goes on where the last step left off, and through the list of an old client's pause."""
     steps = answers(Swept(["a"], 2), Swept(["b"], None), Swept([], None))
 
-    requests, removed = played(plans.clean(KEYS, JobState.WAITING, before_ms=NOW, limit=0), steps)
+    requests, removed = played(removal.clean(KEYS, JobState.WAITING, before_ms=NOW, limit=0), steps)
 
     assert removed == ["a", "b"]
     assert [(request.keys[0], request.args[3]) for request in requests] == [
@@ -206,7 +206,7 @@ def test_clean_of_waiting_keeps_to_the_limit() -> None:
     """Each step of cleaning is told how many may still go; nothing is asked once the limit is reached."""
     steps = answers(Swept(["a"], 5), Swept(["b"], None))
 
-    requests, removed = played(plans.clean(KEYS, JobState.WAITING, before_ms=NOW, limit=2), steps)
+    requests, removed = played(removal.clean(KEYS, JobState.WAITING, before_ms=NOW, limit=2), steps)
 
     assert removed == ["a", "b"]
     assert [request.args[5] for request in requests] == [2, 1]
@@ -218,7 +218,7 @@ def test_clean_of_waiting_keeps_to_the_limit() -> None:
 )
 def test_drain_goes_the_way_of_jobs(delayed: bool, places: list[str]) -> None:
     """Draining empties first what would move on first, so that no job slips past, whatever its age."""
-    requests, _ = played(plans.drain(KEYS, delayed=delayed), answers(*[Swept([], None)] * 4))
+    requests, _ = played(removal.drain(KEYS, delayed=delayed), answers(*[Swept([], None)] * 4))
 
     assert [request.keys[0] for request in requests] == [KEYS.base + place for place in places]
     assert {request.args[2] for request in requests} == {"inf"}
@@ -226,7 +226,7 @@ def test_drain_goes_the_way_of_jobs(delayed: bool, places: list[str]) -> None:
 
 def test_remove_small_tree() -> None:
     """A job with few below it goes in one call."""
-    requests, _ = played(plans.remove(KEYS, "7", with_children=True), answers(True))
+    requests, _ = played(removal.remove(KEYS, "7", with_children=True), answers(True))
 
     assert [request.script for request in requests] == ["removeTree"]
 
@@ -236,7 +236,7 @@ def test_remove_large_tree_looks_for_locks_first() -> None:
     top, child = KEYS.job("7"), KEYS.job("8")
     steps = answers(False, ("9", [child]), 0, 1, [1], ("0", []), ("0", [KEYS.job("9")]), 0, 0, False, True)
 
-    requests, _ = played(plans.remove(KEYS, "7", with_children=True), steps)
+    requests, _ = played(removal.remove(KEYS, "7", with_children=True), steps)
 
     scans = [request.parts[1] for request in requests if isinstance(request, Command) and request.parts[0] == "SSCAN"]
     assert scans == [f"{top}:dependencies", f"{top}:dependencies", f"{child}:dependencies"]
@@ -246,20 +246,20 @@ def test_remove_large_tree_looks_for_locks_first() -> None:
 def test_remove_large_tree_with_a_lock() -> None:
     """Nothing is removed from a large tree while a job below is locked."""
     with pytest.raises(JobLocked):
-        played(plans.remove(KEYS, "7", with_children=True), answers(False, ("0", [KEYS.job("8")]), 1))
+        played(removal.remove(KEYS, "7", with_children=True), answers(False, ("0", [KEYS.job("8")]), 1))
 
 
 @pytest.mark.parametrize("limit", [-1, True, 1.5])
 def test_clean_needs_a_sensible_limit(limit: Any) -> None:
     """A limit that is no count is refused before anything is sent."""
     with pytest.raises(InvalidOption, match="limit"):
-        played(plans.clean(KEYS, JobState.FAILED, before_ms=NOW, limit=limit), answers())
+        played(removal.clean(KEYS, JobState.FAILED, before_ms=NOW, limit=limit), answers())
 
 
 def test_move_all_repeats_while_there_is_more() -> None:
     """Retrying all jobs goes on step by step."""
     requests, _ = played(
-        plans.move_all_to_wait(KEYS, JobState.FAILED, count=5, until_ms=NOW), answers(True, True, False)
+        rerun.move_all_to_wait(KEYS, JobState.FAILED, count=5, until_ms=NOW), answers(True, True, False)
     )
 
     assert [request.args for request in requests] == [(5, NOW, "failed")] * 3

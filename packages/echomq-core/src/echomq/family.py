@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from . import replies
+from . import codec, replies
 from .call import Batch, Command, ScriptCall
 from .calls.family import (
     Children,
@@ -18,10 +18,11 @@ from .calls.family import (
     remove_child_dependency,
     scan_children,
 )
+from .calls.pages import paginate
 from .calls.query import get_job, get_state
 from .calls.remove import count_existing
 from .checks import whole
-from .errors import EchoMQError, FlowFailed, JobNotFound, ParentConflict
+from .errors import EchoMQError, FlowFailed, InvalidOption, JobNotFound, ParentConflict
 from .flow import MAX_LEVELS, Flow, FlowTree, read_flow
 from .flow_view import FlowView
 from .job import Job
@@ -29,7 +30,7 @@ from .keys import Keys
 from .plans import Plan
 from .states import JobState
 
-__all__ = ["add_flow", "detach", "view_flow"]
+__all__ = ["ChildrenSlice", "add_flow", "detach", "list_children", "view_flow"]
 
 _KINDS: tuple[Children, ...] = ("processed", "unprocessed", "ignored", "failed")
 
@@ -91,6 +92,58 @@ def detach(keys: Keys, job_id: str) -> Plan[bool]:
         return False
     found: bool = yield remove_child_dependency(keys, job_id, parent_key)
     return found
+
+
+@attrs.frozen(kw_only=True)
+class ChildrenSlice:
+    """Children of one kind, by their place among all of that kind.
+
+    Attributes:
+        items: Child key -> result of a processed child, reason of an ignored failure, None for the others.
+        jobs: Child key -> its job, unless that was removed.
+        total: How many children of the kind there are.
+    """
+
+    items: dict[str, Any]
+    jobs: dict[str, Job]
+    total: int
+
+
+def list_children(keys: Keys, job_id: str, which: Children, start: int, end: int) -> Plan[ChildrenSlice]:
+    """Read some children of a job, in the server's order, with their jobs.
+
+    Args:
+        keys: Queue of the parent.
+        job_id: The parent.
+        which: ``"processed"``, ``"unprocessed"`` or ``"ignored"``.
+        start: First place, from 0.
+        end: Last place; -1 for all.
+
+    Raises:
+        InvalidOption: An argument is not possible.
+
+    Source: protocol spec 04 section 3.7.
+    """
+    places = {"processed": keys.processed, "unprocessed": keys.dependencies, "ignored": keys.failed_children}
+    if which not in places:
+        raise InvalidOption("which", f"expected one of {', '.join(places)}, not {which!r}")
+    whole("start", start)
+    whole("end", end, -1)
+    items: dict[str, Any] = {}
+    jobs: dict[str, Job] = {}
+    cursor, offset = "0", 0
+    while True:
+        page = yield paginate(
+            places[which](job_id), start + len(items), end, cursor=cursor, offset=offset, fetch_jobs=True
+        )
+        items.update(page.items)
+        jobs.update(page.jobs)
+        cursor, offset = page.cursor, page.offset
+        if cursor == "0" or (end >= 0 and start + len(items) > end):
+            break
+    if which == "processed":
+        items = {key: codec.decode_json(value) for key, value in items.items()}
+    return ChildrenSlice(items=items, jobs=jobs, total=page.total)
 
 
 @attrs.define

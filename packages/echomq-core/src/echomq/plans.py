@@ -17,12 +17,10 @@ import attrs
 from .call import Batch, Command, ScriptCall
 from .calls import add as add_calls
 from .calls import queue as queue_calls
-from .calls import remove as remove_calls
 from .checks import check_names, nested, whole
-from .errors import BulkAddFailed, EchoMQError, InvalidOption, JobLocked
+from .errors import BulkAddFailed, EchoMQError, InvalidOption
 from .job import Job
 from .keys import Keys
-from .moments import moment_ms
 from .options import JobOptions, RateLimit, job_options
 from .states import JobState
 from .version import __version__
@@ -35,15 +33,10 @@ __all__ = [
     "add_bulk",
     "announce",
     "checked_defaults",
-    "clean",
     "draft",
     "drafts",
-    "drain",
     "global_concurrency",
     "global_rate_limit",
-    "move_all_to_wait",
-    "obliterate",
-    "remove",
     "resume",
 ]
 
@@ -61,18 +54,6 @@ UNSTARTED = (JobState.WAITING, JobState.PRIORITIZED, JobState.DELAYED, JobState.
 """Where a job is before a worker takes it."""
 
 _PIPELINE_LENGTH = 1_000
-_STEP = 1_000
-_TREE_STEP = 500
-"""Jobs that one call removes: 5 to 10 ms of the server's time, measured with 100,000 jobs."""
-
-_SWEPT = {
-    JobState.WAITING: ("wait", "paused"),
-    JobState.ACTIVE: ("active",),
-    JobState.DELAYED: ("delayed",),
-    JobState.PRIORITIZED: ("prioritized",),
-}
-"""Where jobs that may be spared stand, so that a step must begin behind those that were."""
-
 
 def checked_defaults(defaults: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Return a queue's options for new jobs, checked once and early.
@@ -169,128 +150,6 @@ def resume(keys: Keys) -> Plan[None]:
     left = yield queue_calls.resume(keys)
     while left:
         left = yield queue_calls.resume(keys, silent=True)
-
-
-def obliterate(keys: Keys, *, force: bool, count: int) -> Plan[None]:
-    """Delete a queue with all it holds, in steps of ``count`` jobs.
-
-    Raises:
-        QueueHasActiveJobs: Jobs are being processed, and ``force`` is not set.
-        InvalidOption: ``count`` is not at least 1.
-
-    Source: protocol spec 04 section 2.4.
-    """
-    whole("count", count, 1)  # steps of none would never end
-    yield queue_calls.pause(keys)
-    while (yield queue_calls.obliterate(keys, count, force)):
-        pass
-
-
-def clean(keys: Keys, state: JobState, *, before_ms: int, limit: int) -> Plan[list[str]]:
-    """Remove jobs of one state that are older than a moment, in steps.
-
-    Args:
-        keys: The queue.
-        state: Which jobs.
-        before_ms: Only jobs not younger than this moment.
-        limit: At most this many, the oldest; 0 for all.
-
-    Returns:
-        Ids of the removed jobs.
-
-    Raises:
-        InvalidOption: ``limit`` is no count.
-
-    Source: protocol spec 04 section 2.3.
-    """
-    whole("limit", limit)
-    removed: list[str] = []
-    for place in _SWEPT.get(state, ()):
-        left = limit - len(removed) if limit else 0
-        if left or not limit:
-            removed += yield from _sweep(keys, place, before_ms=before_ms, limit=left, tell=True)
-    while state not in _SWEPT:
-        step = min(_STEP, limit - len(removed)) if limit else _STEP
-        ids = yield remove_calls.clean(keys, state, before_ms, step)
-        removed += ids
-        if len(ids) < step or len(removed) == limit:
-            break
-    return removed
-
-
-def drain(keys: Keys, *, delayed: bool) -> Plan[None]:
-    """Drop all jobs that wait, and those delayed if asked, in steps; schedulers keep their next job.
-
-    In the order in which jobs move on, so that none slips past.
-
-    Source: protocol spec 04 section 2.2.
-    """
-    for place in ("delayed", "prioritized", "paused", "wait")[0 if delayed else 1 :]:
-        yield from _sweep(keys, place, before_ms=None, limit=0, tell=False)
-
-
-def _sweep(keys: Keys, place: str, *, before_ms: int | None, limit: int, tell: bool) -> Plan[list[str]]:
-    removed: list[str] = []
-    first: int | None = 0
-    while first is not None:
-        left = limit - len(removed) if limit else 0
-        swept = yield remove_calls.sweep(
-            keys, place, before_ms=before_ms, first=first, count=_STEP, limit=left, tell=tell
-        )
-        removed += swept.removed
-        first = swept.first
-    return removed
-
-
-def remove(keys: Keys, job_id: str, *, with_children: bool) -> Plan[None]:
-    """Remove a job, with all below it if asked: at once, or in steps if that is too much for one call.
-
-    Raises:
-        JobLocked: It, or a child, is being processed. Nothing was removed, unless a worker took a child of a
-            large tree while that was being removed.
-        JobBelongsToScheduler: It is the current job of a scheduler.
-
-    Source: protocol spec 04 section 2.5.
-    """
-    if not with_children:
-        yield remove_calls.remove_job(keys, job_id, with_children=False)
-        return
-    if (yield remove_calls.remove_tree(keys, job_id, effort=_TREE_STEP, begun=False)):
-        return
-    yield from _expect_no_lock(keys, job_id)
-    while not (yield remove_calls.remove_tree(keys, job_id, effort=_TREE_STEP, begun=True)):
-        pass
-
-
-def _expect_no_lock(keys: Keys, job_id: str) -> Plan[None]:
-    parents = [keys.job(job_id)]
-    while parents:
-        parent, cursor, begun = parents.pop(), "0", False
-        while cursor != "0" or not begun:
-            cursor, children = yield remove_calls.scan_children(parent, cursor, _STEP)
-            begun = True
-            if not children:
-                continue
-            if (yield remove_calls.count_existing([f"{child}:lock" for child in children])):
-                raise JobLocked("removeTree", job_id)
-            pending = [f"{child}:dependencies" for child in children]
-            if (yield remove_calls.count_existing(pending)):
-                found = yield Batch(requests=tuple(remove_calls.count_existing([key]) for key in pending))
-                parents += [child for child, is_parent in zip(children, found, strict=True) if is_parent == 1]
-
-
-def move_all_to_wait(keys: Keys, state: JobState, *, count: int, until_ms: int | None) -> Plan[None]:
-    """Retry all failed or completed jobs, or promote all delayed ones, in steps of ``count``.
-
-    Raises:
-        InvalidOption: ``count`` is not at least 1, or the state is another one.
-
-    Source: protocol spec 04 section 2.10.
-    """
-    whole("count", count, 1)
-    until_ms = None if until_ms is None else moment_ms("until_ms", until_ms)
-    while (yield queue_calls.move_jobs_to_wait(keys, state, count, until_ms)):
-        pass
 
 
 def announce(keys: Keys, max_events: int) -> Command[None]:

@@ -14,6 +14,7 @@ from echomq.calls import family as family_calls
 
 if TYPE_CHECKING:
     from echomq.calls.family import Children, ChildrenPage, DependencyCounts
+    from echomq.family import ChildrenSlice
 
     from .queue import Queue
 
@@ -22,6 +23,7 @@ __all__ = [
     "get_dependencies",
     "get_dependency_counts",
     "get_ignored_failures",
+    "list_children",
     "remove_child_dependency",
     "remove_unprocessed_children",
 ]
@@ -61,6 +63,27 @@ async def get_dependencies(
         InvalidOption: An argument is not possible.
     """
     return await self._send(family_calls.scan_children(self.keys, job_id, which, cursor, count))
+
+
+async def list_children(
+    self: Queue, job_id: str, which: Children = "processed", *, start: int = 0, end: int = -1
+) -> ChildrenSlice:
+    """Return some children of a job by their places, with their jobs.
+
+    The order is the server's, and changes when children come and go; to see all, ask for all,
+    or use :meth:`get_dependencies`.
+
+    Args:
+        job_id: The parent.
+        which: ``"processed"``, ``"unprocessed"`` or ``"ignored"``.
+        start: First place, from 0.
+        end: Last place; -1 for all.
+
+    Raises:
+        InvalidOption: An argument is not possible.
+        ProtocolError: Another client stored a result that is not JSON.
+    """
+    return await self._perform(family.list_children(self.keys, job_id, which, start, end))
 
 
 async def remove_child_dependency(self: Queue, job_id: str) -> bool:

@@ -11,36 +11,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-import attrs
-
-from echomq import middleware, plans, plugins
-from echomq.calls import add as add_calls
-from echomq.calls import change, fetch, metrics, query
+from echomq import middleware, plans, plugins, removal, rerun
+from echomq.calls import fetch
 from echomq.calls import queue as queue_calls
-from echomq.calls import remove as remove_calls
+from echomq.checks import whole
 from echomq.clock import wall_ms
+from echomq.closing import closed
 from echomq.extensions import report
 from echomq.keys import DEFAULT_PREFIX, Keys
 from echomq.moments import duration_ms
 from echomq.states import JobState
 
-from . import children, results, schedulers
+from . import adding, cancelling, changing, children, limits, reading, results, schedulers, watching
 from .connecting import connect
 from .run import is_open, perform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
     from typing_extensions import Self, Unpack
 
     from echomq.call import Command, ScriptCall
-    from echomq.calls.metrics import Metrics
     from echomq.driver import AsyncConnection, ConnectionSource
     from echomq.job import Job
     from echomq.keywords import JobKeywords
     from echomq.moments import Duration
-    from echomq.options import RateLimit
     from echomq.plans import NewJob, Plan
 
 __all__ = ["Queue"]
@@ -64,7 +60,7 @@ class Queue:
         write_meta: False leaves the queue's settings record as it is; for producers with few rights.
 
     Raises:
-        InvalidOption: A name is not acceptable.
+        InvalidOption: A name or the length is not acceptable.
         DriverMissing: No installed driver serves the connection.
 
     Attributes:
@@ -83,12 +79,13 @@ class Queue:
     ) -> None:
         self.keys = Keys(name, prefix)
         self._defaults: Mapping[str, object] = plans.checked_defaults(default_job_options)
-        self._max_events = max_events
+        self._max_events = whole("max_events", max_events)
         self._meta_due = write_meta
         self._extensions = plugins.extensions()
         self._is_owner = not is_open(connection)
         self._connection: AsyncConnection = connect(connection) if self._is_owner else connection
         self._results = results.Results(self.keys, self._connection)
+        self._adding = adding.Adding()
 
     def __repr__(self) -> str:
         return f"Queue({self.keys.queue!r}, prefix={self.keys.prefix!r})"
@@ -106,11 +103,21 @@ class Queue:
     ) -> None:
         await self.close()
 
+    async def ready(self) -> None:
+        """Connect now, as the first request would, to see at once whether the server can be reached.
+
+        Raises:
+            DriverError: It cannot be reached, or does not want us.
+        """
+        await self._send(queue_calls.is_paused(self.keys))
+
     async def close(self) -> None:
-        """Close the connection, if the queue made it. Twice does no harm."""
+        """Close the connection, if the queue made it; the queue can be used no more. Twice does no harm."""
         await self._results.close()
         if self._is_owner:
+            self._is_owner = False
             await self._connection.close()
+        self._connection = closed(repr(self))
 
     # -- adding ---------------------------------------------------------------------------------
 
@@ -118,8 +125,8 @@ class Queue:
         """Add one job; see :func:`echomq.add`."""
         job = plans.draft(self.keys, name, data, options, self._defaults, wall_ms())
         if layers := self._extensions.add_layers:
-            return await self._perform(middleware.add(layers, job, report))
-        return attrs.evolve(job, id=await self._send(add_calls.add_job(job)))
+            return await self._adding.add_through(layers, job, self._send)
+        return await self._adding.add(job, self._send)
 
     async def add_bulk(self, jobs: Iterable[NewJob], *, atomic: bool = True) -> list[Job]:
         """Add many jobs in one round trip; see :func:`echomq.add_bulk`."""
@@ -148,10 +155,15 @@ class Queue:
 
     async def drain(self, *, delayed: bool = False) -> None:
         """Remove all jobs that wait, and the delayed ones if asked; schedulers keep their next job."""
-        await self._perform(plans.drain(self.keys, delayed=delayed))
+        await self._perform(removal.drain(self.keys, delayed=delayed))
 
     async def clean(
-        self, grace: Duration = 0, *, limit: int = 0, state: JobState | str = JobState.COMPLETED
+        self,
+        grace: Duration = 0,
+        *,
+        limit: int = 0,
+        state: JobState | str = JobState.COMPLETED,
+        on_progress: Callable[[int], object] | None = None,
     ) -> list[str]:
         """Remove jobs of one state that are older than ``grace`` (ms or ``timedelta``).
 
@@ -159,12 +171,14 @@ class Queue:
             grace: Jobs younger than this stay.
             limit: At most this many; 0 for all.
             state: Which jobs.
+            on_progress: Called after each step with the number of jobs removed so far.
 
         Returns:
             Ids of the removed jobs.
         """
         before_ms = wall_ms() - duration_ms("grace", grace)
-        return await self._perform(plans.clean(self.keys, JobState.of(state), before_ms=before_ms, limit=limit))
+        plan = removal.clean(self.keys, JobState.of(state), before_ms=before_ms, limit=limit, on_progress=on_progress)
+        return await self._perform(plan)
 
     async def obliterate(self, *, force: bool = False, count: int = 1_000) -> None:
         """Delete the queue with all its jobs, in steps of ``count``; it is paused meanwhile.
@@ -172,176 +186,75 @@ class Queue:
         Raises:
             QueueHasActiveJobs: Jobs are being processed, and ``force`` is not set.
         """
-        await self._perform(plans.obliterate(self.keys, force=force, count=count))
+        await self._perform(removal.obliterate(self.keys, force=force, count=count))
 
     async def retry_jobs(
         self, *, state: JobState | str = JobState.FAILED, count: int = 1_000, until_ms: int | None = None
     ) -> None:
         """Run all failed (or completed) jobs again, those that ended before ``until_ms`` if given."""
         until_ms = wall_ms() if until_ms is None else until_ms
-        await self._perform(plans.move_all_to_wait(self.keys, JobState.of(state), count=count, until_ms=until_ms))
+        await self._perform(rerun.move_all_to_wait(self.keys, JobState.of(state), count=count, until_ms=until_ms))
 
     async def promote_jobs(self, *, count: int = 1_000) -> None:
         """Let all delayed jobs run now."""
-        await self._perform(plans.move_all_to_wait(self.keys, JobState.DELAYED, count=count, until_ms=None))
+        await self._perform(rerun.move_all_to_wait(self.keys, JobState.DELAYED, count=count, until_ms=None))
 
-    async def rate_limit(self, duration: Duration) -> None:
-        """Let no worker take a job for a while (ms or ``timedelta``)."""
-        await self._send(queue_calls.rate_limit(self.keys, duration_ms("duration", duration, minimum=1)))
+    async def remove_orphaned_jobs(self, *, count: int = 1_000, limit: int = 0) -> int:
+        """Delete what is left of jobs that no list or set holds any more, and return of how many.
 
-    async def get_rate_limit_ttl(self, max_jobs: int = 0) -> int:
-        """Return for how many ms workers must not take jobs; not above 0 if they may."""
-        return await self._send(fetch.get_rate_limit_ttl(self.keys, max_jobs))
+        Goes through all keys of the database, in steps of ``count``; a step is short.
 
-    async def remove_rate_limit(self) -> None:
-        """Forget the current rate limit window."""
-        await self._send(queue_calls.remove_rate_limit(self.keys))
-
-    async def set_global_concurrency(self, concurrency: int | None) -> None:
-        """Limit how many jobs may be active over all workers; None lifts the limit."""
-        await self._send(plans.global_concurrency(self.keys, concurrency))
-
-    async def set_global_rate_limit(self, limit: RateLimit | None) -> None:
-        """Limit how many jobs may start in a time over all workers; None lifts the limit."""
-        await self._send(plans.global_rate_limit(self.keys, limit))
+        Args:
+            count: How much of the keyspace the server goes through in one step.
+            limit: Stop when so many were removed; 0 for no limit.
+        """
+        return await self._perform(removal.remove_orphans(self.keys, count=count, limit=limit))
 
     async def trim_events(self, length: int) -> int:
         """Shorten the event log to about ``length`` entries and return how many went."""
         return await self._send(queue_calls.trim_events(self.keys, length))
 
-    # -- reading --------------------------------------------------------------------------------
-
-    async def get_job(self, job_id: str) -> Job | None:
-        """Return a job, or None if there is none of that id."""
-        return await self._send(query.get_job(self.keys, job_id))
-
-    async def get_jobs(
-        self, *states: JobState | str, start: int = 0, end: int = -1, ascending: bool = False
-    ) -> list[Job]:
-        """Return jobs, state after state, each once.
-
-        Args:
-            *states: Which; none given: all states.
-            start: First index in each state, from 0.
-            end: Last index in each state; -1 for all.
-            ascending: Oldest (or due first) before newest.
-        """
-        return await self._send(query.get_jobs(self.keys, JobState.each(states) or plans.PLACES, start, end, ascending))
-
-    async def get_job_state(self, job_id: str) -> JobState:
-        """Return where a job is; UNKNOWN if it is nowhere."""
-        return await self._send(query.get_state(self.keys, job_id))
-
-    async def get_job_counts(self, *states: JobState | str) -> dict[JobState, int]:
-        """Count the jobs in some states; none given: in all."""
-        return await self._send(query.get_counts(self.keys, JobState.each(states) or plans.PLACES))
-
-    async def count(self) -> int:
-        """Count the jobs that have not started: waiting, prioritized, delayed, waiting for children."""
-        return sum((await self._send(query.get_counts(self.keys, plans.UNSTARTED))).values())
-
-    async def get_counts_per_priority(self, *priorities: int) -> dict[int, int]:
-        """Count the jobs that wait with certain priorities."""
-        return await self._send(query.get_counts_per_priority(self.keys, priorities))
-
-    async def get_job_logs(self, job_id: str, start: int = 0, end: int = -1, *, ascending: bool = True) -> list[str]:
-        """Return rows of a job's log, oldest first or newest first."""
-        return await self._send(query.get_logs(self.keys, job_id, start, end, ascending=ascending))
-
-    async def get_metrics(self, state: JobState | str, start: int = 0, end: int = -1) -> Metrics:
-        """Return how many jobs completed or failed in each minute, if a worker counts them."""
-        return await self._send(metrics.get_metrics(self.keys, JobState.of(state), start, end))
-
-    async def get_deduplication_job_id(self, deduplication_id: str) -> str | None:
-        """Return which job holds a deduplication id, or None."""
-        return await self._send(query.get_deduplication_job_id(self.keys, deduplication_id))
-
-    # -- one job --------------------------------------------------------------------------------
-
-    async def remove(self, job_id: str, *, children: bool = True) -> None:
-        """Remove a job, with its children unless told otherwise; an absent one is no error.
-
-        Raises:
-            JobLocked: It, or a child, is being processed.
-            JobBelongsToScheduler: It is the current job of a scheduler.
-        """
-        await self._perform(plans.remove(self.keys, job_id, with_children=children))
-
-    async def retry(
-        self, job_id: str, state: JobState | str = JobState.FAILED, *, lifo: bool = False, reset_attempts: bool = False
-    ) -> None:
-        """Run a failed (or completed) job again.
-
-        Args:
-            job_id: The job.
-            state: Where it is.
-            lifo: Put it first in line.
-            reset_attempts: Give it all its attempts again.
-
-        Raises:
-            JobNotFound, JobNotInState: Nothing was changed.
-        """
-        call = change.reprocess_job(
-            *(self.keys, job_id, JobState.of(state)),
-            lifo=lifo,
-            reset_attempts_made=reset_attempts,
-            reset_attempts_started=reset_attempts,
-        )
-        await self._send(call)
-
-    async def promote(self, job_id: str) -> None:
-        """Let a delayed job run now.
-
-        Raises:
-            JobNotInState: It is not delayed.
-        """
-        await self._send(change.promote(self.keys, job_id))
-
-    async def change_delay(self, job_id: str, delay: Duration) -> None:
-        """Let a delayed job wait so long from now (ms or ``timedelta``).
-
-        Raises:
-            JobNotFound, JobNotInState: It is not delayed.
-        """
-        await self._send(change.change_delay(self.keys, job_id, duration_ms("delay", delay), wall_ms()))
-
-    async def change_priority(self, job_id: str, priority: int, *, lifo: bool = False) -> None:
-        """Give a job another priority, 0 to 2,097,151.
-
-        Raises:
-            JobNotFound: There is no such job.
-        """
-        await self._send(change.change_priority(self.keys, job_id, priority, lifo=lifo))
-
-    async def update_data(self, job_id: str, data: object) -> None:
-        """Replace a job's data.
-
-        Raises:
-            JobNotFound: There is no such job.
-        """
-        await self._send(change.update_data(self.keys, job_id, data))
-
-    async def update_progress(self, job_id: str, progress: object) -> None:
-        """Store how far a job has come, any JSON value, and announce it.
-
-        Raises:
-            JobNotFound: There is no such job.
-        """
-        await self._send(change.update_progress(self.keys, job_id, progress))
-
-    async def add_log(self, job_id: str, row: str, *, keep: int | None = None) -> int:
-        """Append a row to a job's log and return how many there are.
-
-        Raises:
-            JobNotFound: There is no such job.
-        """
-        return await self._send(change.add_log(self.keys, job_id, row, keep))
-
-    async def remove_deduplication(self, deduplication_id: str) -> bool:
-        """Free a deduplication id; tells whether it was taken."""
-        return await self._send(remove_calls.remove_deduplication_key(self.keys, deduplication_id))
-
     # Methods with a subject of their own, each explained there.
+
+    rate_limit = limits.rate_limit
+    get_rate_limit_ttl = limits.get_rate_limit_ttl
+    remove_rate_limit = limits.remove_rate_limit
+    set_global_concurrency = limits.set_global_concurrency
+    get_global_concurrency = limits.get_global_concurrency
+    set_global_rate_limit = limits.set_global_rate_limit
+    get_global_rate_limit = limits.get_global_rate_limit
+    get_meta = limits.get_meta
+
+    get_job = reading.get_job
+    get_jobs = reading.get_jobs
+    get_job_ids = reading.get_job_ids
+    iter_jobs = reading.iter_jobs
+    search = reading.search
+    get_job_state = reading.get_job_state
+    get_job_counts = reading.get_job_counts
+    count = reading.count
+    count_due = reading.count_due
+    get_counts_per_priority = reading.get_counts_per_priority
+    get_job_logs = reading.get_job_logs
+    count_job_logs = reading.count_job_logs
+    get_deduplication_job_id = reading.get_deduplication_job_id
+
+    get_metrics = watching.get_metrics
+    prometheus = watching.prometheus
+    get_latency_ms = watching.get_latency_ms
+    get_workers = watching.get_workers
+    get_event_readers = watching.get_event_readers
+
+    remove = changing.remove
+    retry = changing.retry
+    promote = changing.promote
+    change_delay = changing.change_delay
+    change_priority = changing.change_priority
+    update_data = changing.update_data
+    update_progress = changing.update_progress
+    add_log = changing.add_log
+    clear_logs = changing.clear_logs
+    remove_deduplication = changing.remove_deduplication
 
     result = results.result
 
@@ -349,6 +262,7 @@ class Queue:
     get_ignored_failures = children.get_ignored_failures
     get_dependency_counts = children.get_dependency_counts
     get_dependencies = children.get_dependencies
+    list_children = children.list_children
     remove_child_dependency = children.remove_child_dependency
     remove_unprocessed_children = children.remove_unprocessed_children
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from echomq.calls.events import newest_id, publish_event, read_events
 from echomq.checks import whole
+from echomq.closing import closed
 from echomq.entries import Listeners, check_own, start_id
 from echomq.errors import ConnectionClosed, EchoMQError, UsageError
 from echomq.events import Event
@@ -275,6 +276,8 @@ class QueueEventsProducer:
         return await self._connection.send(call)
 
     async def close(self) -> None:
-        """Close the connection, if it was made here. Twice does no harm."""
+        """Close the connection, if it was made here; nothing can be sent any more. Twice does no harm."""
         if self._is_owner:
+            self._is_owner = False
             await self._connection.close()
+        self._connection = closed(f"this QueueEventsProducer of queue {self.keys.queue!r}")

@@ -15,7 +15,7 @@ import attrs
 
 from echomq.calls.events import newest_id, read_events
 from echomq.endings import CHECK_MS, as_ending, find_ending, value_of
-from echomq.errors import EchoMQError, ResultTimeout
+from echomq.errors import ConnectionClosed, EchoMQError, ResultTimeout
 from echomq.moments import duration_ms
 
 from .run import perform
@@ -71,6 +71,7 @@ class Results:
     _link: AsyncConnection | None = attrs.field(init=False, default=None)
     _reader: asyncio.Task[None] | None = attrs.field(init=False, default=None)
     _begun: asyncio.Event = attrs.field(init=False, factory=asyncio.Event)
+    _is_closed: bool = attrs.field(init=False, default=False)
 
     async def ending(self, job_id: str) -> Ending:
         """Wait for the end of a job.
@@ -78,6 +79,8 @@ class Results:
         Raises:
             EchoMQError: As :func:`result`, but for the timeout.
         """
+        if self._is_closed:
+            raise ConnectionClosed(f"queue {self.keys.queue!r} is closed; make another one")
         told: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(job_id, []).append(told)
         try:
@@ -130,6 +133,7 @@ class Results:
 
     async def close(self) -> None:
         """End all waits with ``ConnectionClosed``."""
+        self._is_closed = True
         if self._link is not None:
             await self._link.close()
         if self._reader is not None:

@@ -34,6 +34,7 @@ __all__ = [
     "is_finished",
     "is_job_in_list",
     "paginate",
+    "read_job",
 ]
 
 _SCANS = 5
@@ -44,9 +45,10 @@ _SCANS = 5
 class _ReadJob:
     keys: Keys
     job_id: str
+    state: JobState | None = None
 
     def __call__(self, reply: Reply) -> Job | None:
-        return Job.from_hash(self.keys, self.job_id, reply) if reply else None
+        return Job.from_hash(self.keys, self.job_id, reply, self.state) if reply else None
 
 
 def get_job(keys: Keys, job_id: str) -> Command[Job | None]:
@@ -56,6 +58,11 @@ def get_job(keys: Keys, job_id: str) -> Command[Job | None]:
         InvalidOption: That is no id of a job.
     """
     return Command(parts=("HGETALL", keys.job_named(job_id)), decode=_ReadJob(keys, job_id), repeatable=True)
+
+
+def read_job(keys: Keys, job_id: str, state: JobState) -> Command[Job | None]:
+    """Read a job that was just found in a list; decodes to None if it is gone, or was never one."""
+    return Command(parts=("HGETALL", keys.job(job_id)), decode=_ReadJob(keys, job_id, state), repeatable=True)
 
 
 def get_state(keys: Keys, job_id: str, *, has_lpos: bool = True) -> ScriptCall[JobState]:

@@ -15,6 +15,7 @@ from echomq.call import Command, Reply, ScriptCall
 from echomq.checks import whole
 from echomq.errors import InvalidOption, QueueHasActiveJobs, QueueNotPaused
 from echomq.keys import Keys
+from echomq.options import RateLimit
 from echomq.states import JobState
 
 __all__ = [
@@ -208,6 +209,11 @@ class QueueMeta:
     max_events: int | None = None
     version: str | None = None
     other: Mapping[str, str] = attrs.field(factory=dict)
+
+    @property
+    def rate_limit(self) -> RateLimit | None:
+        """Most starts in a time; None unless both parts are set."""
+        return RateLimit(self.max, self.duration_ms) if self.max and self.duration_ms else None
 
 
 _META_NUMBERS = {

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 import echomq
-from echomq import embedded, plans
+from echomq import embedded, removal
 from echomq.aio.connecting import connect
 from echomq.aio.run import perform
 from echomq.demo import work
@@ -70,7 +70,7 @@ async def _run(pool: Pool, keys: Keys, folder: Path, pace_s: float, url: str) ->
             await _watch(running, pool, view)
         finally:
             view.close()
-            await perform(connection, plans.obliterate(keys, force=True, count=1_000))
+            await perform(connection, removal.obliterate(keys, force=True, count=1_000))
         console.print(results(running, console.width))
     finally:
         await connection.close()

@@ -8,6 +8,7 @@ from uuid import uuid4
 from echomq import family, middleware, plans, plugins
 from echomq.calls.add import release_parent
 from echomq.clock import wall_ms
+from echomq.closing import closed
 from echomq.extensions import report
 from echomq.flow import build_flow
 from echomq.keys import DEFAULT_PREFIX, Keys
@@ -66,9 +67,11 @@ class FlowProducer:
         self.close()
 
     def close(self) -> None:
-        """Close the connection, if it was made here. Twice does no harm."""
+        """Close the connection, if it was made here; nothing can be sent any more. Twice does no harm."""
         if self._is_owner:
+            self._is_owner = False
             self._connection.close()
+        self._connection = closed("this FlowProducer")
 
     def add(self, tree: FlowNode) -> FlowTree:
         """Add a flow, all its jobs in one transaction.

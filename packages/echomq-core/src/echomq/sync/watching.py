@@ -1,0 +1,64 @@
+"""How a queue is doing, blocking: its counters, its workers, how long jobs wait.
+
+Methods of :class:`~echomq.Queue`.
+
+Source: protocol spec 05 sections 1, 8 and 10.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from echomq import prometheus as prometheus_text
+from echomq import watching
+from echomq.calls import metrics
+from echomq.clock import wall_ms
+from echomq.states import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from echomq.calls.clients import Client
+    from echomq.calls.metrics import Metrics
+
+    from .queue import Queue
+
+__all__ = ["get_event_readers", "get_latency_ms", "get_metrics", "get_workers", "prometheus"]
+
+
+def get_metrics(self: Queue, state: JobState | str, start: int = 0, end: int = -1) -> Metrics:
+    """Return how many jobs completed or failed in each minute, if a worker counts them."""
+    return self._send(metrics.get_metrics(self.keys, JobState.of(state), start, end))
+
+
+def prometheus(self: Queue, labels: Mapping[str, object] | None = None) -> str:
+    """Return the queue's counts and totals as text for Prometheus, under the names that BullMQ gives them.
+
+    Totals are 0 unless a worker counts (its option ``metrics``).
+
+    Args:
+        labels: Further labels of each line.
+
+    Raises:
+        InvalidOption: A label's name is not one.
+    """
+    return self._perform(prometheus_text.exposition(self.keys, labels))
+
+
+def get_latency_ms(self: Queue) -> int:
+    """Return for how long the job that is first in line has waited since it could run; 0 if none waits."""
+    return self._perform(watching.latency(self.keys, wall_ms()))
+
+
+def get_workers(self: Queue) -> list[Client]:
+    """List the workers that are connected, of all runtimes that name their connections as Node does.
+
+    Raises:
+        ServerRefused: The server, or the user's rights, does not allow to list clients.
+    """
+    return self._perform(watching.workers(self.keys))
+
+
+def get_event_readers(self: Queue) -> list[Client]:
+    """List the readers of the queue's events that are connected; as :meth:`get_workers`."""
+    return self._perform(watching.event_readers(self.keys))

@@ -1,0 +1,59 @@
+"""Who works for a queue, and how long jobs wait there.
+
+Source: protocol spec 05 sections 1 and 10.
+"""
+
+from .call import Batch, Command
+from .calls.clients import Client, get_event_readers, get_workers
+from .calls.query import get_jobs
+from .errors import EchoMQError, ServerRefused
+from .job import Job
+from .keys import Keys
+from .plans import Plan
+from .states import JobState
+
+__all__ = ["event_readers", "latency", "workers"]
+
+
+def workers(keys: Keys) -> Plan[list[Client]]:
+    """List the workers of a queue that are connected.
+
+    Raises:
+        ServerRefused: The server or the user's rights do not allow to list clients; says so.
+    """
+    return (yield from _listed(get_workers(keys)))
+
+
+def event_readers(keys: Keys) -> Plan[list[Client]]:
+    """List the readers of a queue's events that are connected; as :func:`workers`."""
+    return (yield from _listed(get_event_readers(keys)))
+
+
+def _listed(command: Command[list[Client]]) -> Plan[list[Client]]:
+    try:
+        found: list[Client] = yield command
+    except ServerRefused as error:
+        raise ServerRefused(
+            f"the server does not list its clients, so workers and readers cannot be found: {error}. "
+            "Some hosted servers have no CLIENT LIST; elsewhere allow it: ACL SETUSER <user> +client|list",
+            prefix=error.prefix,
+        ) from error
+    return found
+
+
+def latency(keys: Keys, now_ms: int) -> Plan[int]:
+    """Return for how long the job that is first in line has waited since it could run; 0 if none waits."""
+    outcomes = yield Batch(
+        requests=tuple(
+            get_jobs(keys, [state], 0, 0, ascending=True) for state in (JobState.WAITING, JobState.PRIORITIZED)
+        )
+    )
+    for outcome in outcomes:
+        if isinstance(outcome, EchoMQError):
+            raise outcome
+    return max((0, *(now_ms - _ready_ms(job) for jobs in outcomes for job in jobs)))
+
+
+def _ready_ms(job: Job) -> int:
+    """Since when a waiting job could run: it was due, or its last attempt began."""
+    return max(job.timestamp_ms + job.options.delay, job.processed_on_ms or 0)
