@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+import attrs
+
 from echomq import middleware, plans, plugins, removal, rerun
+from echomq.calls import add as add_calls
 from echomq.calls import fetch
 from echomq.calls import queue as queue_calls
 from echomq.checks import whole
@@ -22,7 +25,7 @@ from echomq.keys import DEFAULT_PREFIX, Keys
 from echomq.moments import duration_ms
 from echomq.states import JobState
 
-from . import adding, cancelling, changing, children, limits, reading, results, schedulers, watching
+from . import changing, children, limits, reading, results, schedulers, watching
 from .connecting import connect
 from .run import is_open, perform
 
@@ -85,7 +88,6 @@ class Queue:
         self._is_owner = not is_open(connection)
         self._connection: AsyncConnection = connect(connection) if self._is_owner else connection
         self._results = results.Results(self.keys, self._connection)
-        self._adding = adding.Adding()
 
     def __repr__(self) -> str:
         return f"Queue({self.keys.queue!r}, prefix={self.keys.prefix!r})"
@@ -125,8 +127,8 @@ class Queue:
         """Add one job; see :func:`echomq.add`."""
         job = plans.draft(self.keys, name, data, options, self._defaults, wall_ms())
         if layers := self._extensions.add_layers:
-            return await self._adding.add_through(layers, job, self._send)
-        return await self._adding.add(job, self._send)
+            return await self._perform(middleware.add(layers, job, report))
+        return attrs.evolve(job, id=await self._send(add_calls.add_job(job)))
 
     async def add_bulk(self, jobs: Iterable[NewJob], *, atomic: bool = True) -> list[Job]:
         """Add many jobs in one round trip; see :func:`echomq.add_bulk`."""
