@@ -124,9 +124,16 @@ def test_trees_are_removed(raw_client: RawClient, effort: int) -> None:
     assert compared > EPISODES // 4
 
 
+STATES = ("completed", "failed", "delayed", "active", "wait", "paused", "waiting-children", "prioritized")
+
+
 @pytest.mark.parametrize(
     ("script", "args"),
     [
+        ("cancelJob", ("a", "why", "", 1_000, "", 1_000)),
+        ("cancelJob", ("a", "why", "token", "long", "", 1_000)),
+        ("cancelJob", ("a", "why", "token", 0, "", 1_000)),
+        ("cancelJob", ("a", "why", "token", 1_000)),
         ("sweepJobs", ("bull:q:", "wait", "old", 0, 10, 0, "1")),
         ("sweepJobs", ("bull:q:", "completed", 1, 0, 10, 0, "1")),
         ("sweepJobs", ("bull:q:", "wait", "inf", 0, 0, 0, "1")),
@@ -141,7 +148,17 @@ def test_faulty_arguments(raw_client: RawClient, script: str, args: tuple[Any, .
     raw_client.send("HSET", "bull:q:a", "name", "n", "timestamp", 1)
     raw_client.send("LPUSH", "bull:q:wait", "a")
     before = dump(raw_client)
-    keys = {"sweepJobs": ("bull:q:wait", "bull:q:events", "bull:q:repeat"), "removeTree": ("bull:q:a", "bull:q:repeat")}
+    keys = {
+        "cancelJob": (
+            *(f"bull:q:{state}" for state in STATES),
+            "bull:q:a",
+            "bull:q:events",
+            "bull:q:repeat",
+            "bull:q:x",
+        ),
+        "sweepJobs": ("bull:q:wait", "bull:q:events", "bull:q:repeat"),
+        "removeTree": ("bull:q:a", "bull:q:repeat"),
+    }
 
     with pytest.raises(redis.ResponseError, match=script):
         _run(raw_client, script, keys[script], *args)

@@ -7,6 +7,7 @@ A queue is a name plus a connection. Producers call :func:`add`, or keep a
 
 from .aio import FlowProducer, Queue, QueueEvents, QueueEventsProducer, Worker, add, add_bulk, connect
 from .aio.context import Context, ThreadContext, current_context
+from .cancelling import Cancellation
 from .current import job_logger
 from .driver import AsyncConnection, Connection, ConnectionOptions, ServerInfo, TLSOptions
 from .errors import (
@@ -62,6 +63,7 @@ __all__ = [
     "AsyncConnection",
     "Backoff",
     "BulkAddFailed",
+    "Cancellation",
     "Connection",
     "ConnectionClosed",
     "ConnectionLost",

@@ -17,7 +17,19 @@ from . import codec
 from .call import Reply
 from .errors import ProtocolError, script_error
 
-__all__ = ["Checked", "flag", "nothing", "number", "optional_text", "pairs", "rows", "text", "texts", "unexpected"]
+__all__ = [
+    "Checked",
+    "flag",
+    "nothing",
+    "number",
+    "optional_text",
+    "pairs",
+    "rows",
+    "stream",
+    "text",
+    "texts",
+    "unexpected",
+]
 
 T = TypeVar("T")
 
@@ -121,6 +133,21 @@ def pairs(reply: Reply) -> dict[str, str]:
 def unexpected(reply: Reply, expected: str) -> ProtocolError:
     """Return the error for a reply that the contract does not know; it shows the type, never the content."""
     return ProtocolError(f"the server replied {type(reply).__name__} where {expected} belongs")
+
+
+def stream(reply: Reply) -> Sequence[tuple[Reply, Reply]]:
+    """Return the entries that a read of one stream gave, each with its id and its fields; nil: none.
+
+    Raises:
+        ProtocolError: The reply is no list of entries.
+    """
+    if not reply:
+        return []
+    # One stream, as [[name, entries]] or, where replies can be maps, as [name, entries].
+    entries = (reply[0] if isinstance(reply[0], (list, tuple)) else reply)[1]
+    if not isinstance(entries, (list, tuple)):
+        raise unexpected(reply, "entries of a stream")
+    return entries
 
 
 def rows(reply: Reply, length: int) -> Sequence[Reply]:

@@ -36,6 +36,7 @@ from echomq.scheduling.timing import alarm_at
 from echomq.sync.renewal import Lease, Renewal
 
 from .complaints import Complaints
+from .control import Control
 from .listeners import Listeners
 from .processing import JobRunner
 from .run import perform
@@ -79,6 +80,7 @@ class Shift:
     _complaints: Complaints = attrs.field(init=False)
     _blocking: AsyncConnection = attrs.field(init=False)
     _renewal: Renewal = attrs.field(init=False)
+    _control: Control = attrs.field(init=False)
     _owner: str = attrs.field(init=False, factory=lambda: f"{uuid4()}:")
     _takes: int = attrs.field(init=False, default=0)
     _tasks: "set[asyncio.Task[None]]" = attrs.field(init=False, factory=set)
@@ -117,13 +119,14 @@ class Shift:
         )
         self._blocking = self.connection.dedicated(name=self.keys.client_name(options.name))
         self._renewal = self._make_renewal()
+        self._control = Control(self.keys, self.connection.dedicated, self.slots)
         self._perform = {
             messages.Fetch: self._fetch,
             messages.StopFetching: self._stop_fetching,
             messages.Adopt: self._adopt,
             messages.Wait: self._block,
             messages.StopWaiting: self._stop_waiting,
-            messages.Run: lambda action: self.slots.start(action.job, action.take),
+            messages.Run: self._run,
             messages.GiveBack: lambda action: self.slots.start(action.job, action.take, HandedBack()),
             messages.CheckStalled: self._check_stalled,
             messages.Complain: lambda action: self._complaints.tell(action.error),
@@ -177,6 +180,7 @@ class Shift:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        await self._control.close()
         self._renewal.stop()
         self.processing.close()
         await self._blocking.close()
@@ -230,6 +234,10 @@ class Shift:
             self._take.cancel()
         late = ReplyTimeout("the worker closes and waits no longer for the reply of a take")
         self.happened(messages.Failed(late, True, _dice()))
+
+    def _run(self, action: messages.Run) -> None:
+        self.slots.start(action.job, action.take)
+        self._control.started()
 
     def _block(self, action: messages.Wait) -> None:
         self._wait = self._start(self._wait_for_marker(action.timeout_ms))

@@ -22,11 +22,7 @@ def _read_entries(reply: Reply) -> list[Event]:
 
 
 def _read_streams(reply: Reply) -> list[Event]:
-    if not reply:
-        return []
-    # One log, as [[name, entries]] or, where replies can be maps, as [name, entries].
-    log = reply[0] if isinstance(reply[0], (list, tuple)) else reply
-    return _read_entries(log[1])
+    return _read_entries(replies.stream(reply))
 
 
 def read_events(keys: Keys, after: str, block_ms: int, count: int = 1_000) -> Command[list[Event]]:

@@ -20,7 +20,7 @@ from echomq.keys import DEFAULT_PREFIX, Keys
 from echomq.moments import duration_ms
 from echomq.states import JobState
 
-from . import changing, children, limits, reading, results, schedulers, watching
+from . import cancelling, changing, children, limits, reading, results, schedulers, watching
 from .connecting import connect
 from .run import is_open, perform
 
@@ -253,6 +253,7 @@ class Queue:
     clear_logs = changing.clear_logs
     remove_deduplication = changing.remove_deduplication
 
+    cancel = cancelling.cancel
     result = results.result
 
     get_children_values = children.get_children_values
