@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+import attrs
+
 from echomq import middleware, plans, plugins, removal, rerun
 from echomq.calls import add as add_calls
 from echomq.calls import fetch
@@ -123,7 +125,7 @@ class Queue:
         job = plans.draft(self.keys, name, data, options, self._defaults, wall_ms())
         if layers := self._extensions.add_layers:
             return self._perform(middleware.add(layers, job, report))
-        return job.with_id(self._send(add_calls.add_job(job)))
+        return attrs.evolve(job, id=self._send(add_calls.add_job(job)))
 
     def add_bulk(self, jobs: Iterable[NewJob], *, atomic: bool = True) -> list[Job]:
         """Add many jobs in one round trip; see :func:`echomq.sync.add_bulk`."""
