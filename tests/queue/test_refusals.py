@@ -179,7 +179,8 @@ def test_empty_prefix(shell: Shell) -> None:
         ("redis://ada:secret@localhost?dead=1", "unknown option 'dead'; did you mean 'deadline_ms'|unknown option"),
         ("redis://ada:sec#ret@localhost", "is written %23"),
         ("redis://ada:secret/@localhost", "is written"),
-        ("redis+cluster://ada:secret@localhost", "not supported yet"),
+        ("redis+cluster://ada:secret@localhost/3", "a cluster has database 0 only"),
+        ("redis+sentinel://ada:secret@localhost", "the name of the master"),
         ("", "scheme"),
     ],
 )

@@ -217,6 +217,11 @@ class ServerProcess:
         assert self._process is not None, "the server is not running"
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        """False before the first start, and after its end by :meth:`kill` or :meth:`stop`."""
+        return self._process is not None
+
     def start(self) -> None:
         """See :meth:`Engine.start`; a port that was taken meanwhile is replaced by another, the first time."""
         chosen = self.port

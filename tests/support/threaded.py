@@ -23,6 +23,11 @@ class Threaded:
     connection: Connection
     _threads: ThreadPoolExecutor = attrs.field(factory=lambda: ThreadPoolExecutor(32))
 
+    @property
+    def is_cluster(self) -> bool:
+        """See :attr:`echomq.driver.Connection.is_cluster`."""
+        return self.connection.is_cluster
+
     async def _run(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 

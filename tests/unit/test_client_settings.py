@@ -117,14 +117,14 @@ def test_tls_check_that_the_other_flavour_lacks() -> None:
         settings.for_class(REDIS.asyncio["tls"], None, 1)
 
 
-def test_clusters_are_refused() -> None:
-    """A client of a cluster is refused with what was expected."""
+def test_strangers_are_refused() -> None:
+    """What is no client is refused with what was expected."""
 
-    class RedisCluster:
+    class Stranger:
         pass
 
-    with pytest.raises(UsageError, match="a RedisCluster cannot be used yet: expected a client of one server"):
-        settings_for(REDIS, RedisCluster())
+    with pytest.raises(UsageError, match="a Stranger cannot be used: expected a client of one server or a cluster"):
+        settings_for(REDIS, Stranger())
 
 
 def test_no_password_in_reprs() -> None:

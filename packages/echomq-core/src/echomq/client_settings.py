@@ -12,9 +12,10 @@ from typing import Any
 
 import attrs
 
-from .driver import ConnectionOptions, ConnectionSource
+from .driver import Address, ClusterOptions, ConnectionOptions, ConnectionSource, SentinelOptions, TLSOptions
 from .errors import UsageError
 from .resp import Resp
+from .sentinel import Sentinels
 
 __all__ = ["ClientLibrary", "ClientSettings", "settings_for"]
 
@@ -69,17 +70,27 @@ class ClientSettings:
         arguments: Keyword arguments for the client's connection class.
         options: Deadlines and limits, and host, port or path for messages.
         connection_class: The class a ready client uses, or None.
+        sentinels: Who knows where the master is; None if the place is known.
     """
 
     kind: str
     arguments: Mapping[str, Any] = attrs.field(repr=False)
     options: ConnectionOptions
     connection_class: type | None = None
+    sentinels: "Sentinels[ClientSettings] | None" = None
 
     @property
     def where(self) -> str:
-        """Host and port, or path."""
-        return self.options.path or f"{self.options.host}:{self.options.port}"
+        """Who to connect to, for messages."""
+        return self.options.where
+
+    def at(self, address: Address) -> "ClientSettings":
+        """Return the settings for one server of several: the master the sentinels named, or a node of the cluster."""
+        options = attrs.evolve(
+            self.options, host=address.host, port=address.port, path=None, sentinel=None, cluster=None
+        )
+        arguments = {**self.arguments, "host": address.host, "port": address.port}
+        return attrs.evolve(self, arguments=arguments, options=options, sentinels=None)
 
     def pick_class(self, usual: Mapping[str, type]) -> type:
         """Return the class to connect with: the ready client's own where it is of this flavour.
@@ -125,7 +136,7 @@ def settings_for(library: ClientLibrary, source: ConnectionSource) -> ClientSett
     """Return the settings that options or a ready client describe.
 
     Raises:
-        UsageError: The client finds its servers by itself (cluster, Sentinel), or wraps its connections.
+        UsageError: The client wraps its connections, or reads from replicas.
     """
     return _from_options(source) if isinstance(source, ConnectionOptions) else _from_client(library, source)
 
@@ -140,7 +151,22 @@ def _from_options(options: ConnectionOptions) -> ClientSettings:
         arguments["username"] = options.username
     if options.password is not None:
         arguments["password"] = options.password
-    return ClientSettings(kind=_kind(options), arguments=arguments | _tls_arguments(options), options=options)
+    return ClientSettings(
+        kind=_kind(options),
+        arguments=arguments | _tls_arguments(options),
+        options=options,
+        sentinels=_sentinels(options),
+    )
+
+
+def _sentinels(options: ConnectionOptions) -> Sentinels[ClientSettings] | None:
+    asked = options.sentinel
+    if asked is None:
+        return None
+    own = attrs.evolve(
+        options, sentinel=None, path=None, db=0, username=asked.username, password=asked.password, tls=asked.tls
+    )
+    return Sentinels(asked.service, tuple(_from_options(own).at(address) for address in asked.addresses))
 
 
 def _kind(options: ConnectionOptions) -> str:
@@ -159,24 +185,69 @@ def _tls_arguments(options: ConnectionOptions) -> dict[str, Any]:
 
 
 def _from_client(library: ClientLibrary, client: object) -> ClientSettings:
+    nodes = getattr(client, "nodes_manager", None)
+    if nodes is not None:
+        return _from_cluster(library, client, nodes)
     pool = getattr(client, "connection_pool", None)
     if pool is None:
+        raise UsageError(f"a {type(client).__name__} cannot be used: expected a client of one server or a cluster")
+    if hasattr(pool, "sentinel_manager"):
+        return _from_sentinel(library, pool)
+    settings = _from_pool(library, pool)
+    if settings is None or "connection_pool" in pool.connection_kwargs:
         raise UsageError(
-            f"a {type(client).__name__} cannot be used yet: expected a client of one server, "
-            "or the URL of one; cluster clients come in a later release"
+            f"a client whose connections are {pool.connection_class.__name__} cannot be used: expected plain, TLS or "
+            "unix socket connections; pass the URL of the server instead"
         )
-    connection_class = pool.connection_class
-    given = pool.connection_kwargs
-    kind = next((kind for kind in library.blocking if _is_kind(library, kind, connection_class)), None)
-    if kind is None or "connection_pool" in given or hasattr(pool, "sentinel_manager"):
-        raise UsageError(
-            f"a client whose connections are {connection_class.__name__} cannot be used yet: expected plain, TLS or "
-            "unix socket connections to one server; pass the URL of the server instead"
-        )
-    arguments = {key: given[key] for key in given if _is_kept(key) and given[key] is not None}
+    return settings
+
+
+def _from_pool(library: ClientLibrary, pool: Any) -> ClientSettings | None:
+    """Return the settings of one server; None if the pool's connections are of no kind we know."""
+    kind = next((kind for kind in library.blocking if _is_kind(library, kind, pool.connection_class)), None)
+    if kind is None:
+        return None
+    arguments = _kept(pool.connection_kwargs)
     return ClientSettings(
-        kind=kind, arguments=arguments, options=_options_of(arguments, kind), connection_class=connection_class
+        kind=kind, arguments=arguments, options=_options_of(arguments, kind), connection_class=pool.connection_class
     )
+
+
+def _from_sentinel(library: ClientLibrary, pool: Any) -> ClientSettings:
+    """Read what ``Sentinel(...).master_for(...)`` has made."""
+    settings = _from_pool(library, pool)
+    if settings is None or not pool.is_master:
+        raise UsageError("a Sentinel client of replicas cannot be used, as they take no writes: pass master_for()")
+    found = [_from_pool(library, sentinel.connection_pool) for sentinel in pool.sentinel_manager.sentinels]
+    places = tuple(place for place in found if place is not None)
+    asked = SentinelOptions(
+        service=pool.service_name,
+        addresses=tuple(Address(place.options.host, place.options.port) for place in places),
+        tls=TLSOptions() if places and places[0].kind == "tls" else None,
+    )
+    # Its connection class asks its own sentinels, so the usual one connects in its place.
+    return attrs.evolve(
+        settings,
+        options=attrs.evolve(settings.options, sentinel=asked),
+        connection_class=None,
+        sentinels=Sentinels(pool.service_name, places),
+    )
+
+
+def _from_cluster(library: ClientLibrary, client: object, nodes: Any) -> ClientSettings:
+    """Read the client of a cluster, of either flavour."""
+    given = getattr(nodes, "connection_kwargs", None) or getattr(client, "connection_kwargs", {})
+    connection_class = given.get("connection_class", object)
+    has_tls = bool(given.get("ssl")) or _is_kind(library, "tls", connection_class)
+    kind = "tls" if has_tls else "tcp"
+    arguments = {**_kept(given), "db": 0}
+    seeds = tuple(Address(str(node.host), int(node.port)) for node in nodes.startup_nodes.values())
+    options = attrs.evolve(_options_of(arguments, kind), cluster=ClusterOptions(seeds=seeds))
+    return ClientSettings(kind=kind, arguments=arguments, options=options)
+
+
+def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: given[key] for key in given if _is_kept(key) and given[key] is not None}
 
 
 def _is_kind(library: ClientLibrary, kind: str, connection_class: type) -> bool:

@@ -24,24 +24,53 @@ Rules every connection keeps:
 Source: design.md section 4.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import attrs
 
 from .call import Batch, Request
+from .errors import InvalidOption
 
 __all__ = [
+    "Address",
     "AsyncConnection",
+    "ClusterOptions",
     "Connection",
     "ConnectionOptions",
     "ConnectionSource",
     "DriverPlugin",
+    "SentinelOptions",
     "ServerInfo",
     "TLSOptions",
 ]
 
 T = TypeVar("T")
+
+
+@attrs.frozen
+class Address:
+    """Where one server of several listens.
+
+    Attributes:
+        host: Name or address; a name is looked up at every attempt to connect.
+        port: TCP port.
+    """
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def _addresses(given: Iterable[Address | tuple[str, int]]) -> tuple[Address, ...]:
+    return tuple(one if isinstance(one, Address) else Address(*one) for one in given)
+
+
+def _at_least_one(_: object, attribute: Any, value: tuple[Address, ...]) -> None:
+    if not value:
+        raise InvalidOption(attribute.name, "expected at least one pair of host and port")
 
 
 @attrs.frozen(kw_only=True)
@@ -59,6 +88,38 @@ class TLSOptions:
     cert_file: str | None = None
     key_file: str | None = None
     verify: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class SentinelOptions:
+    """Which sentinels know where the master is, and how to talk to them.
+
+    Attributes:
+        service: Name the sentinels have for the master, ``"mymaster"``.
+        addresses: The sentinels, or some of them: :class:`Address` or pairs of host and port. They are asked in this
+            order at every attempt to connect.
+        username: ACL user at the sentinels; that of the master is in :class:`ConnectionOptions`.
+        password: Of that user. Never shown.
+        tls: Set for TLS to the sentinels.
+    """
+
+    service: str
+    addresses: tuple[Address, ...] = attrs.field(converter=_addresses, validator=_at_least_one)
+    username: str | None = None
+    password: str | None = attrs.field(default=None, repr=False)
+    tls: TLSOptions | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ClusterOptions:
+    """Which nodes tell who else belongs to a cluster.
+
+    Attributes:
+        seeds: One of them must answer at the start: :class:`Address` or pairs of host and port. User, password and
+            TLS of :class:`ConnectionOptions` serve for all nodes.
+    """
+
+    seeds: tuple[Address, ...] = attrs.field(converter=_addresses, validator=_at_least_one)
 
 
 @attrs.frozen(kw_only=True)
@@ -80,6 +141,11 @@ class ConnectionOptions:
         reconnect_min_ms: First pause after a failed attempt; doubles with each.
         reconnect_max_ms: Longest pause between attempts.
         max_pending_bytes: Senders wait while more than this is not yet written.
+        sentinel: Set where sentinels name the master; host, port and path are unused then.
+        cluster: Set for a cluster; host, port, path and db are unused then.
+
+    Raises:
+        InvalidOption: Both are set, or a cluster has another database than 0.
     """
 
     scheme: str = "redis"
@@ -96,6 +162,24 @@ class ConnectionOptions:
     reconnect_min_ms: int = 20
     reconnect_max_ms: int = 2_000
     max_pending_bytes: int = 16 * 1024 * 1024
+    sentinel: SentinelOptions | None = None
+    cluster: ClusterOptions | None = None
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what contradicts itself."""
+        if self.cluster is not None and self.sentinel is not None:
+            raise InvalidOption("cluster", "a cluster has no sentinels; leave one of both out")
+        if self.cluster is not None and self.db:
+            raise InvalidOption("db", f"a cluster has database 0 only, not {self.db}")
+
+    @property
+    def where(self) -> str:
+        """Who to connect to, for messages."""
+        if self.sentinel is not None:
+            return f"master {self.sentinel.service!r} of the sentinels {', '.join(map(str, self.sentinel.addresses))}"
+        if self.cluster is not None:
+            return f"the cluster of {', '.join(map(str, self.cluster.seeds))}"
+        return self.path or f"{self.host}:{self.port}"
 
 
 ConnectionSource: TypeAlias = Any
@@ -121,6 +205,11 @@ class ServerInfo:
 
 class Connection(Protocol):
     """A blocking connection. Safe to share between threads."""
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether keys live on slots of several servers, so that a queue needs a hash tag in its keys."""
+        ...
 
     def send(self, request: Request[T], *, deadline_ms: int | None = None) -> T:
         """Send one request and return its decoded reply.
@@ -168,6 +257,11 @@ class AsyncConnection(Protocol):
     Opened on the first send, in the loop that sends. A ready client given by
     the user is never closed; connections made from its settings are.
     """
+
+    @property
+    def is_cluster(self) -> bool:
+        """See :attr:`Connection.is_cluster`."""
+        ...
 
     async def send(self, request: Request[T], *, deadline_ms: int | None = None) -> T:
         """See :meth:`Connection.send`."""

@@ -54,7 +54,14 @@ def is_unknown_script(request: Request[Any], reply: Reply) -> bool:
 def refused(request: Request[Any], error: ServerRefused) -> ServerRefused:
     """Return the error with the name of what was refused."""
     name = request.script if isinstance(request, ScriptCall) else str(request.parts[0])
-    return type(error)(f"{name}: the server refused: {error}", prefix=error.prefix)
+    advice = _ADVICE.get(error.prefix, "")
+    return type(error)(f"{name}: the server refused: {error}{advice}", prefix=error.prefix)
+
+
+_ADVICE = {
+    "MOVED": "; this is a node of a cluster: connect by redis+cluster://host:port",
+    "CROSSSLOT": "; give all queues that meet in one call the same hash tag, such as the prefix '{bull}'",
+}
 
 
 def _outcome(request: Request[Any], reply: Reply) -> Any:

@@ -5,6 +5,9 @@ from echomq.hookspecs import hookimpl
 
 __all__ = ["echomq_register_driver"]
 
+_REDIS = frozenset(["redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"])
+_VALKEY = frozenset(["valkey", "valkeys", "valkey+sentinel", "valkeys+sentinel", "valkey+cluster", "valkeys+cluster"])
+
 
 def _owns(source: object) -> bool:
     return any(kind.__module__.partition(".")[0] == "redis" for kind in type(source).__mro__)
@@ -31,8 +34,8 @@ def echomq_register_driver() -> DriverPlugin:
     """Serve Redis, and Valkey where its own driver is not installed."""
     return DriverPlugin(
         name="redis",
-        schemes=frozenset({"redis", "rediss", "unix"}),
-        also=frozenset({"valkey", "valkeys"}),
+        schemes=_REDIS | {"unix"},
+        also=_VALKEY,
         owns=_owns,
         connect=_connect,
         connect_async=_connect_async,

@@ -5,6 +5,9 @@ from echomq.hookspecs import hookimpl
 
 __all__ = ["echomq_register_driver"]
 
+_REDIS = frozenset(["redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"])
+_VALKEY = frozenset(["valkey", "valkeys", "valkey+sentinel", "valkeys+sentinel", "valkey+cluster", "valkeys+cluster"])
+
 
 def _owns(source: object) -> bool:
     return any(kind.__module__.partition(".")[0] == "valkey" for kind in type(source).__mro__)
@@ -31,8 +34,8 @@ def echomq_register_driver() -> DriverPlugin:
     """Serve Valkey, and Redis where its own driver is not installed."""
     return DriverPlugin(
         name="valkey",
-        schemes=frozenset({"valkey", "valkeys"}),
-        also=frozenset({"redis", "rediss", "unix"}),
+        schemes=_VALKEY,
+        also=_REDIS | {"unix"},
         owns=_owns,
         connect=_connect,
         connect_async=_connect_async,

@@ -88,11 +88,13 @@ class Lane:
     Attributes:
         dialler: Makes the transports.
         name: For CLIENT LIST, or None.
+        gives_up: One failed attempt to connect fails all that waits: whoever made the lane looks for another server.
         backlog: Requests not yet written.
     """
 
     dialler: Dialler
     name: str | None = None
+    gives_up: bool = False
     backlog: Backlog = attrs.field(init=False)
     _options: ConnectionOptions = attrs.field(init=False)
     _attempts: Reconnecting = attrs.field(init=False)
@@ -116,6 +118,11 @@ class Lane:
         if self._link is not None and self._loop is not None and self._pid == os.getpid():
             with suppress(RuntimeError):  # the loop is closed, and has closed the link
                 self._loop.call_soon_threadsafe(self._link.drop, "nobody has the connection any more")
+
+    @property
+    def is_cluster(self) -> bool:
+        """See :attr:`echomq.driver.Connection.is_cluster`."""
+        return False
 
     async def send(self, request: Request[T], *, deadline_ms: int | None = None) -> T:
         """See :meth:`echomq.driver.AsyncConnection.send`."""
@@ -280,7 +287,7 @@ class Lane:
                 await self._take_over(await self.dialler.dial(self.name))
         except DriverError as error:
             self._attempts.failed(error, _now())
-            if is_final(error):
+            if self.gives_up or is_final(error):
                 self.backlog.fail(error)
         except Exception as error:  # noqa: BLE001  # a driver must raise ours; nobody must wait for one that does not
             problem = DriverError(f"the driver failed to connect to {self.dialler.where}: {error!r}")

@@ -97,10 +97,12 @@ class Link:
     Attributes:
         dialler: Makes the sockets.
         name: For CLIENT LIST, or None.
+        gives_up: One failed attempt to connect fails the request: whoever made the link looks for another server.
     """
 
     dialler: Dialler
     name: str | None = None
+    gives_up: bool = False
     _turn: threading.Lock = attrs.field(init=False, factory=threading.Lock)
     _pid: int = attrs.field(init=False, factory=os.getpid)
     _open: _Open | None = attrs.field(init=False, default=None)
@@ -116,6 +118,11 @@ class Link:
         # A queue may be thrown away at any moment; its socket goes with it, without a warning.
         if self._pid == os.getpid():
             self._drop()
+
+    @property
+    def is_cluster(self) -> bool:
+        """See :attr:`echomq.driver.Connection.is_cluster`."""
+        return False
 
     def send(self, request: Request[T], *, deadline_ms: int | None = None) -> T:
         """See :meth:`echomq.driver.Connection.send`."""
@@ -225,7 +232,7 @@ class Link:
             sock = self.dialler.dial(self.name, limit_s)
         except DriverError as error:
             self._attempts.failed(error, time.monotonic())
-            if is_final(error):
+            if self.gives_up or is_final(error):
                 raise
         else:
             self._open = _Open(sock, self.dialler.resp.new_parser())

@@ -1,0 +1,244 @@
+"""Clusters of three masters and three replicas, each node a server of its own."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import attrs
+import redis
+
+from support.not_run import missing
+from support.server_files import TIER_1, find_server_file
+from support.servers import ServerProcess
+
+__all__ = ["Cluster", "start_cluster", "wait_for"]
+
+MASTERS = 3
+SLOTS = 16384
+WITHIN_S = 40.0
+_NODE_TIMEOUT_MS = 800
+
+
+def wait_for(is_so: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
+    """Wait until something is so; a node that cannot be asked is a no.
+
+    Raises:
+        TimeoutError: It was not in time.
+    """
+    give_up = time.monotonic() + within_s
+    while True:
+        with contextlib.suppress(redis.RedisError):
+            if is_so():
+                return
+        if time.monotonic() > give_up:
+            raise TimeoutError(f"not within {within_s} s: {what}")
+        time.sleep(0.02)
+
+
+def ask(node: ServerProcess, *parts: object) -> Any:
+    """Send one command to one node, whatever its slots."""
+    client = redis.Redis(node.host, node.port, protocol=2, decode_responses=True, socket_timeout=5)
+    with contextlib.closing(client):
+        return client.execute_command(*parts)  # type: ignore[no-untyped-call]
+
+
+def _node_id(node: ServerProcess) -> str:
+    return str(ask(node, "CLUSTER", "MYID"))
+
+
+@attrs.define(kw_only=True)
+class Cluster:
+    """A running cluster and what tests do to it.
+
+    Attributes:
+        name: Kind of server, ``"redis"``.
+        nodes: All six; who is master changes.
+        down: Those that were killed.
+    """
+
+    name: str
+    nodes: list[ServerProcess]
+    down: list[ServerProcess] = attrs.field(factory=list)
+
+    @property
+    def up(self) -> list[ServerProcess]:
+        """The nodes that run."""
+        return [node for node in self.nodes if node not in self.down]
+
+    def url(self, scheme: str | None = None, user: str = "", **options: object) -> str:
+        """URL of all nodes."""
+        hosts = ",".join(f"{node.host}:{node.port}" for node in self.nodes)
+        query = "&".join(f"{name}={value}" for name, value in options.items())
+        return f"{scheme or f'{self.name}+cluster'}://{user and f'{user}@'}{hosts}?{query}".rstrip("?")
+
+    def ask(self, node: ServerProcess, *parts: object) -> Any:
+        """Send one command to one node."""
+        return ask(node, *parts)
+
+    def client(self) -> Any:
+        """Return a plain cluster client of another library than ours; close it after use."""
+        up = self.up[0]
+        return redis.RedisCluster(host=up.host, port=up.port, protocol=2)
+
+    def slot(self, key: str) -> int:
+        """Slot of a key, as the servers compute it."""
+        return int(ask(self.up[0], "CLUSTER", "KEYSLOT", key))
+
+    def master(self, key: str) -> ServerProcess:
+        """Who serves a key now, as the survivors see it."""
+        slot = self.slot(key)
+        for first, last, place, *_ in ask(self.up[0], "CLUSTER", "SLOTS"):
+            if first <= slot <= last:
+                return next(node for node in self.nodes if node.port == place[1])
+        raise LookupError(f"no node serves {key}")
+
+    def another_master(self, node: ServerProcess) -> ServerProcess:
+        """A master that is not this one."""
+        ports = {place[1] for _, _, place, *_ in ask(self.up[0], "CLUSTER", "SLOTS")}
+        return next(one for one in self.up if one.port in ports and one is not node)
+
+    def kill(self, node: ServerProcess) -> None:
+        """Crash a node, once its replicas have all that it acknowledged.
+
+        Writes are held back from the moment of the look to the end, so what was acknowledged is not lost
+        to asynchronous replication; what waits for its reply meanwhile learns nothing.
+        """
+        self.hold_writes(node)
+        node.kill()
+        self.down.append(node)
+
+    def hold_writes(self, node: ServerProcess) -> None:
+        """Let a node acknowledge no write any more, and wait until a replica has all that it did."""
+        ask(node, "CLIENT", "PAUSE", 60_000, "WRITE")
+        wait_for(lambda: _has_equal_replica(node), "a replica caught up")
+
+    def cut_off(self, node: ServerProcess) -> None:
+        """Freeze a node: its connections stay open, nothing is answered."""
+        node.pause()
+        self.down.append(node)
+
+    def heal(self) -> None:
+        """Start what was killed again, and wait until all is well."""
+        for node in self.down:
+            if node.is_running:
+                node.resume()
+            else:
+                node.start()
+        self.down.clear()
+        for node in self.nodes:
+            with contextlib.suppress(redis.RedisError):
+                ask(node, "CLIENT", "UNPAUSE")
+        self.wait_until_well()
+
+    def wait_until_well(self) -> None:
+        """Wait until each node is in the cluster and each replica in step."""
+        for node in self.nodes:
+            wait_for(partial(_is_well, node), f"node {node.port} is well")
+
+    def start_moving(self, slot: int, source: ServerProcess, target: ServerProcess) -> None:
+        """Let a slot be about to move; keys stay where they are."""
+        ask(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", _node_id(source))
+        ask(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", _node_id(target))
+
+    def move_keys(self, slot: int, source: ServerProcess, target: ServerProcess, count: int) -> int:
+        """Move some keys of a slot; returns how many there were."""
+        keys = ask(source, "CLUSTER", "GETKEYSINSLOT", slot, count)
+        if keys:
+            ask(source, "MIGRATE", target.host, target.port, "", 0, 5_000, "KEYS", *keys)
+        return len(keys)
+
+    def end_moving(self, slot: int, source: ServerProcess, target: ServerProcess) -> None:
+        """Make the target own the slot."""
+        for node in (target, source, *self.up):
+            with contextlib.suppress(redis.ResponseError):  # replicas take no such command
+                ask(node, "CLUSTER", "SETSLOT", slot, "NODE", _node_id(target))
+
+    def move_slot(self, slot: int, source: ServerProcess, target: ServerProcess, step: int = 10) -> None:
+        """Move a slot with its keys, a few at a time."""
+        self.start_moving(slot, source, target)
+        while self.move_keys(slot, source, target, step):
+            pass
+        self.end_moving(slot, source, target)
+
+    def close(self) -> None:
+        """End all nodes."""
+        for node in self.nodes:
+            if node in self.down and node.is_running:
+                node.resume()
+            node.kill()
+            node.close()
+
+
+def _is_well(node: ServerProcess) -> bool:
+    info = {
+        line.split(":")[0]: line.split(":")[1].strip() for line in ask(node, "CLUSTER", "INFO").splitlines() if line
+    }
+    ready = info["cluster_state"] == "ok" and info["cluster_known_nodes"] == str(2 * MASTERS)
+    entries = [line.split() for line in ask(node, "CLUSTER", "NODES").splitlines()]
+    links = all("fail" not in entry[2] and entry[7] == "connected" for entry in entries)
+    masters = [entry for entry in entries if "master" in entry[2]]
+    replicas = {entry[3] for entry in entries if "slave" in entry[2]}
+    own = ask(node, "INFO", "replication")
+    in_step = own["role"] == "master" or own["master_link_status"] == "up"
+    return ready and links and in_step and {entry[0] for entry in masters} == replicas
+
+
+def _has_equal_replica(node: ServerProcess) -> bool:
+    own = ask(node, "INFO", "replication")
+    return any(
+        isinstance(value, dict) and value.get("state") == "online" and value["offset"] == own["master_repl_offset"]
+        for name, value in own.items()
+        if name.startswith("slave")
+    )
+
+
+def start_cluster(name: str, *args: str) -> Cluster:
+    """Start a cluster of six from server files; close it after use.
+
+    Args:
+        name: One of :data:`support.server_files.KINDS`.
+        args: Further arguments of each node.
+    """
+    file = find_server_file(name)
+    if isinstance(file, str):
+        missing(name, file, required=name in TIER_1)
+    cluster = Cluster(name=name.partition("-")[0], nodes=[])
+    own = [*("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--repl-diskless-sync-delay", "0")]
+    own += ["--cluster-node-timeout", str(_NODE_TIMEOUT_MS), "--cluster-replica-validity-factor", "0", *args]
+    try:
+        for _ in range(2 * MASTERS):
+            cluster.nodes.append(ServerProcess(file=file, args=tuple(own)))
+            cluster.nodes[-1].start()
+        _form(cluster)
+    except BaseException:
+        cluster.close()
+        raise
+    return cluster
+
+
+def _form(cluster: Cluster) -> None:
+    first, *others = cluster.nodes
+    for epoch, node in enumerate(cluster.nodes, 1):
+        ask(node, "CLUSTER", "SET-CONFIG-EPOCH", epoch)
+    for place, node in enumerate(cluster.nodes[:MASTERS]):
+        ask(node, "CLUSTER", "ADDSLOTSRANGE", place * SLOTS // MASTERS, (place + 1) * SLOTS // MASTERS - 1)
+    for node in others:
+        ask(first, "CLUSTER", "MEET", node.host, node.port)
+    for node in cluster.nodes:
+        wait_for(partial(_knows_all, node), "the nodes have met")
+    for master, replica in zip(cluster.nodes, cluster.nodes[MASTERS:], strict=False):
+        ask(replica, "CLUSTER", "REPLICATE", _node_id(master))
+    cluster.wait_until_well()
+
+
+def _knows_all(node: ServerProcess) -> bool:
+    return len(ask(node, "CLUSTER", "NODES").splitlines()) == 2 * MASTERS
+
+
+@contextlib.contextmanager
+def running_cluster(name: str) -> Iterator[Cluster]:
+    """Have a cluster for the length of a ``with`` block."""
+    with contextlib.closing(start_cluster(name)) as cluster:
+        yield cluster
