@@ -57,6 +57,11 @@ class Hook:
     function: Callable[..., Any]
     takes: tuple[str, ...]
 
+    @property
+    def is_async(self) -> bool:
+        """Whether it is an ``async def``."""
+        return inspect.iscoroutinefunction(self.function)
+
     def __call__(self, **known: Any) -> Any:
         """Call it with the arguments it wants; an ``async`` one gives an awaitable.
 
@@ -133,6 +138,35 @@ class Extensions:
         """
         for event, hook in self._heard:
             yield event, _listener(hook, _HEARD[event][1], keys)
+
+    def plain_listeners(self, keys: Keys, report: Callable[[PluginError], None]) -> Iterator[tuple[str, Any]]:
+        """As :meth:`listeners`, for workers without an event loop; those that need one are reported and left out."""
+        for event, hook in self._heard:
+            if hook.is_async:
+                report(_needs_loop(hook.plugin, hook.name))
+            else:
+                yield event, _listener(hook, _HEARD[event][1], keys)
+
+    def plain_layers(self, report: Callable[[PluginError], None]) -> tuple[Layer, ...]:
+        """Return the layers around processing that need no event loop; the others are reported and left out.
+
+        Raises:
+            PluginError: One that needs it is required.
+        """
+        waiting = [layer for layer in self.processing_layers if inspect.isasyncgenfunction(layer.function)]
+        for layer in waiting:
+            problem = _needs_loop(layer.plugin, layer.role)
+            if layer.required:
+                raise problem
+            report(problem)
+        return tuple(layer for layer in self.processing_layers if layer not in waiting)
+
+
+def _needs_loop(plugin: str, name: str) -> PluginError:
+    return PluginError(
+        f"plugin {plugin!r}: {name} is async, which a blocking worker cannot run and leaves out; "
+        "write it as a plain function, which workers of both kinds run"
+    )
 
 
 def _listener(hook: Hook, names: Sequence[str], keys: Keys) -> Callable[..., Any]:

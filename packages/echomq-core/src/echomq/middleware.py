@@ -35,6 +35,7 @@ __all__ = [
     "add_bulk",
     "add_flow",
     "process",
+    "process_plainly",
     "through",
 ]
 
@@ -314,3 +315,23 @@ async def _leave_failed(passage: _Passage, cause: BaseException) -> None:
         passage.failed(error, cause)
     else:
         passage.failed(_TWICE)
+
+
+def process_plainly(layers: Sequence[Layer], job: Job, report: Report, run: Callable[[Job], Any]) -> Any:
+    """Run a job through all layers where there is no event loop; as :func:`process`.
+
+    Raises:
+        PluginError: A required layer raised, or a layer waits for something, which nothing here can.
+    """
+
+    async def awaited(changed: Job) -> Any:
+        return run(changed)
+
+    # With plain layers nothing in it ever waits, so that one step leads to its end.
+    work = process(layers, job, report, awaited)
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value
+    work.close()
+    raise PluginError(f"one of the plugins {', '.join(layer.plugin for layer in layers)} waits for an event loop")

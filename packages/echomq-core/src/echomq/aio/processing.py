@@ -8,21 +8,17 @@ import inspect
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import attrs
 
 from echomq.current import bind_context
-from echomq.errors import UsageError
 from echomq.job import Job
+from echomq.processors import check_processor, is_coroutine_function, takes_context
 
 from .context import Context, Host, ThreadContext
 
-__all__ = ["JobRunner", "Processing", "Processor"]
-
-Processor: TypeAlias = Callable[[Job], Any] | Callable[[Job, Any], Any]
-"""``processor(job)`` or ``processor(job, ctx)``; ``async def`` or plain."""
+__all__ = ["JobRunner", "Processing"]
 
 
 class JobRunner(Protocol):
@@ -45,22 +41,6 @@ _MANY_THREADS = 1 << 16
 """The pool makes a thread only when none is idle, so that the worker's concurrency is the limit."""
 
 
-def _is_coroutine_function(function: Any) -> bool:
-    while isinstance(function, partial):
-        function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-
-
-def _takes_context(function: Callable[..., Any]) -> bool:
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some builtins have none
-        return False
-    kinds = [parameter.kind for parameter in signature.parameters.values()]
-    positional = kinds.count(inspect.Parameter.POSITIONAL_ONLY) + kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return positional >= 2 or inspect.Parameter.VAR_POSITIONAL in kinds
-
-
 @attrs.define(eq=False)
 class Processing:
     """One worker's way to run its processor.
@@ -78,10 +58,9 @@ class Processing:
 
     def __attrs_post_init__(self) -> None:
         """Look at the function once."""
-        if not callable(self.function):
-            raise UsageError(f"processor: expected a function of (job) or (job, ctx), not {self.function!r}")
-        self.in_thread = not _is_coroutine_function(self.function)
-        self.takes_context = _takes_context(self.function)
+        check_processor(self.function)
+        self.in_thread = not is_coroutine_function(self.function)
+        self.takes_context = takes_context(self.function)
 
     def context(self, job: Job, token: str, host: Host) -> Context | ThreadContext:
         """Return the ``ctx`` of a job."""

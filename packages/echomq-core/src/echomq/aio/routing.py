@@ -5,23 +5,21 @@ Source: design.md sections 2 and 7.
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import attrs
 
 from echomq import middleware
 from echomq.current import bind_context
-from echomq.errors import EchoMQError, UsageError
+from echomq.errors import UsageError
 from echomq.job import Job
 from echomq.middleware import Layer, Report
+from echomq.processors import Processor, Processors, no_processor
 
 from .context import Context, Host, ThreadContext
-from .processing import JobRunner, Processing, Processor
+from .processing import JobRunner, Processing
 
-__all__ = ["Processors", "Routing", "Surrounded", "job_runner"]
-
-Processors: TypeAlias = Processor | Mapping[str, Processor]
-"""A processor for all jobs, or one for each name of a job."""
+__all__ = ["Routing", "Surrounded", "job_runner"]
 
 
 def job_runner(processors: Processors) -> JobRunner:
@@ -62,8 +60,7 @@ class Routing:
         return runner
 
     async def _refuse(self, job: Job) -> None:
-        known = ", ".join(sorted(self.processors))
-        raise EchoMQError(f"no processor for jobs called {job.name!r}; this worker has: {known}")
+        raise no_processor(job, self.processors)
 
     def context(self, job: Job, token: str, host: Host) -> Context | ThreadContext:
         """See :class:`~echomq.aio.processing.JobRunner`."""

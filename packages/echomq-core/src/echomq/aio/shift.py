@@ -23,6 +23,7 @@ from echomq.call import Command
 from echomq.calls.fetch import Take, move_to_active, wait_marker
 from echomq.calls.locks import move_stalled_jobs_to_wait
 from echomq.clock import mono_ms, wall_ms
+from echomq.complaints import Complaints
 from echomq.driver import AsyncConnection
 from echomq.errors import EchoMQError, ReplyTimeout
 from echomq.keys import Keys
@@ -35,7 +36,6 @@ from echomq.scheduling.step import step
 from echomq.scheduling.timing import alarm_at
 from echomq.sync.renewal import Lease, Renewal
 
-from .complaints import Complaints
 from .control import Control
 from .listeners import Listeners
 from .processing import JobRunner

@@ -18,12 +18,12 @@ import attrs
 
 from echomq.call import Command, ScriptCall
 from echomq.calls.fetch import Take, move_job_from_active_to_wait
-from echomq.calls.schedulers import has_job_scheduler, is_legacy_id, update_job_scheduler
 from echomq.clock import local_zone, wall_ms
 from echomq.driver import AsyncConnection
 from echomq.errors import ConnectionLost, EchoMQError, ProtocolError, ScriptError, ServerRefused
 from echomq.job import Job
 from echomq.options import WorkerOptions
+from echomq.scheduling.attempts import follow_up
 from echomq.scheduling.messages import Reported
 from echomq.scheduling.outcome import (
     Completed,
@@ -184,13 +184,7 @@ class Slots:
     async def _follow_up(self, job: Job) -> None:
         """Let a scheduler make the job after this one; its refusal is no reason not to do this one."""
         try:
-            if is_legacy_id(job.scheduler_id or "") and not await self._insist(
-                insistently(has_job_scheduler(job.keys, job.scheduler_id or ""))
-            ):
-                raise ProtocolError(f"job {job.id} repeats in a way that ended with version 5; no other job follows it")
-            call = update_job_scheduler(job, wall_ms(), local_zone())
-            if call is not None:
-                await self._insist(insistently(call))
+            await self._insist(follow_up(job, wall_ms(), local_zone()))
         except (ScriptError, ProtocolError, ServerRefused) as error:
             self.complain(error)
 

@@ -19,6 +19,7 @@ import attrs
 
 from echomq.errors import UsageError
 from echomq.keys import DEFAULT_PREFIX, Keys
+from echomq.listening import EVENTS
 from echomq.moments import Duration, duration_ms
 from echomq.options import WorkerOptions, worker_options
 from echomq.scheduling import messages
@@ -38,30 +39,12 @@ if TYPE_CHECKING:
 
     from echomq.driver import ConnectionSource
     from echomq.keywords import WorkerKeywords
+    from echomq.processors import Processors
 
-    from .routing import Processors
 
 __all__ = ["EVENTS", "Worker"]
 
 AnyListener = TypeVar("AnyListener", bound=Callable[..., Any])
-
-EVENTS = {
-    "ready": "(): the server has answered",
-    "active": "(job): a job is about to run",
-    "completed": "(job, result): its result is stored",
-    "failed": "(job, error): an attempt failed, the last one or not",
-    "progress": "(job, progress): job code reported progress",
-    "stalled": "(job_id): a job of a worker that went silent waits again",
-    "drained": "(): a take found nothing",
-    "paused": "(): this worker takes no jobs",
-    "resumed": "(): it does again",
-    "closing": "(): it takes no more jobs",
-    "closed": "(): its run has ended",
-    "error": "(error): something went wrong that is no job's fault",
-    "lock_lost": "(job_id, worker_name): the job may run elsewhere; it was cancelled here, its result is not stored",
-    "locks_renewed": "(job_ids): their locks live on",
-}
-"""Local events -> what listeners are called with, and what it means."""
 
 
 class Worker:

@@ -1,9 +1,25 @@
-"""The blocking shell: for Django, Flask and scripts. No event loop, no hidden threads."""
+"""The blocking shell: for Django, Flask and scripts.
+
+No event loop, and no threads but those in which a worker runs jobs and renews locks.
+"""
 
 from .adding import add, add_bulk
 from .connecting import connect
+from .context import Context, current_context
 from .flow_producer import FlowProducer
 from .queue import Queue
 from .queue_events import QueueEvents, QueueEventsProducer
+from .worker import Worker
 
-__all__ = ["FlowProducer", "Queue", "QueueEvents", "QueueEventsProducer", "add", "add_bulk", "connect"]
+__all__ = [
+    "Context",
+    "FlowProducer",
+    "Queue",
+    "QueueEvents",
+    "QueueEventsProducer",
+    "Worker",
+    "add",
+    "add_bulk",
+    "connect",
+    "current_context",
+]

@@ -13,12 +13,12 @@ from echomq.errors import EchoMQError, UsageError
 from .connecting import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from echomq.driver import Connection, ConnectionSource
     from echomq.plans import Plan
 
-__all__ = ["is_open", "opened", "perform"]
+__all__ = ["drive", "is_open", "opened", "perform"]
 
 T = TypeVar("T")
 
@@ -28,6 +28,22 @@ _of_clients: WeakKeyDictionary[object, Connection] = WeakKeyDictionary()
 
 def perform(connection: Connection, plan: Plan[T], *, deadline_ms: int | None = None) -> T:
     """Run a plan to its end and return its result; each reply within the deadline, if one is given."""
+
+    def send(request: Any) -> Any:
+        if isinstance(request, Batch):
+            return connection.send_batch(request, deadline_ms=deadline_ms)
+        return connection.send(request, deadline_ms=deadline_ms)
+
+    return drive(plan, send)
+
+
+def drive(plan: Generator[Any, Any, T], do: Callable[[Any], Any]) -> T:
+    """Run a plan to its end and return its result.
+
+    Args:
+        plan: Wants things done.
+        do: Does one of them; our errors that it raises are the plan's affair.
+    """
     reply: Any = None
     error: EchoMQError | None = None
     while True:
@@ -36,11 +52,7 @@ def perform(connection: Connection, plan: Plan[T], *, deadline_ms: int | None = 
         except StopIteration as end:
             return cast("T", end.value)
         try:
-            if isinstance(request, Batch):
-                reply = connection.send_batch(request, deadline_ms=deadline_ms)
-            else:
-                reply = connection.send(request, deadline_ms=deadline_ms)
-            error = None
+            reply, error = do(request), None
         except EchoMQError as failure:
             error = failure
 

@@ -4,17 +4,20 @@ An outage is told once, however many takes, waits and reports it fails.
 """
 
 import logging
+from typing import Any, Protocol
 
 import attrs
 
-from echomq.errors import ConnectionClosed
-from echomq.scheduling.settling import is_passing
-
-from .listeners import Listeners
+from .errors import ConnectionClosed
+from .scheduling.settling import is_passing
 
 __all__ = ["Complaints"]
 
 _log = logging.getLogger("echomq.worker")
+
+
+class _Listeners(Protocol):
+    def call(self, event: str, *args: Any) -> None: ...
 
 
 @attrs.define(eq=False)
@@ -25,12 +28,13 @@ class Complaints:
         queue: Name of the queue, for the log.
         listeners: Those of ``error`` are told.
         fatal: Why the run cannot go on.
+        in_outage: An outage was told of, and the server has not answered since.
     """
 
     queue: str
-    listeners: Listeners
+    listeners: _Listeners
     fatal: ConnectionClosed | None = attrs.field(init=False, default=None)
-    _in_outage: bool = attrs.field(init=False, default=False)
+    in_outage: bool = attrs.field(init=False, default=False)
 
     def tell(self, error: BaseException) -> None:
         """Tell of an error, unless it belongs to an outage that was told of."""
@@ -40,15 +44,15 @@ class Complaints:
             self.fatal = error
         if not is_passing(error):
             _log.error("worker of queue %s: %s", self.queue, error, exc_info=error)
-        elif self._in_outage:
+        elif self.in_outage:
             return
         else:
-            self._in_outage = True
+            self.in_outage = True
             _log.warning("worker of queue %s waits for its server: %s", self.queue, error)
         self.listeners.call("error", error)
 
     def answered(self) -> None:
         """Note that the server has answered."""
-        if self._in_outage:
-            self._in_outage = False
+        if self.in_outage:
+            self.in_outage = False
             _log.info("the server of queue %s answers again", self.queue)

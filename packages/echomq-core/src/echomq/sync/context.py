@@ -1,0 +1,183 @@
+"""What a processor is given beside its job: ``ctx``, blocking; the twin of :mod:`echomq.aio.context`.
+
+Whatever it sends is repeated through outages: a broken link does not fail a job.
+
+Source: protocol spec 05 section 10, Job.
+"""
+
+import threading
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from uuid import uuid4
+
+import attrs
+
+from echomq import middleware, plugins
+from echomq.call import ScriptCall
+from echomq.calls.change import add_log, update_data, update_progress
+from echomq.calls.locks import extend_lock
+from echomq.clock import wall_ms
+from echomq.current import bound_context, job_logger
+from echomq.errors import EchoMQError, LockMissing
+from echomq.extensions import report
+from echomq.job import Job
+from echomq.keys import Keys
+from echomq.moments import duration_ms
+from echomq.options import Parent
+from echomq.plans import draft
+
+if TYPE_CHECKING:
+    import logging
+
+    from typing_extensions import Unpack
+
+    from echomq.keywords import JobKeywords
+
+__all__ = ["Context", "Host", "current_context"]
+
+T = TypeVar("T")
+
+
+def current_context() -> "Context | None":
+    """Return the context of the job that this code runs for; None outside of jobs."""
+    return cast("Context | None", bound_context())
+
+
+class Host(Protocol):
+    """What a context needs of its worker."""
+
+    def send_for_job(self, context: "Context", call: ScriptCall[T]) -> T | None:
+        """Send a call until it is answered; None if only the reply to a first try was lost.
+
+        Raises:
+            UsageError: The attempt is over; whatever its thread does has no effect.
+        """
+        ...
+
+    def tell(self, event: str, *args: Any) -> None:
+        """Call the listeners of a local event."""
+        ...
+
+    def time_left_ms(self) -> int | None:
+        """Return how long running jobs may go on; None: to their end."""
+        ...
+
+
+@attrs.define(eq=False)
+class Context:
+    """What a processor may do for its job.
+
+    Attributes:
+        job: The job, with its data as last updated.
+        token: What its lock holds.
+    """
+
+    job: Job
+    token: str
+    _host: Host = attrs.field(repr=False)
+    _cancelled: threading.Event = attrs.field(init=False, repr=False, factory=threading.Event)
+
+    @property
+    def cancelled(self) -> threading.Event:
+        """Set when the job should end: it is cancelled or took too long, its lock is lost, or its worker closes now.
+
+        Nobody can stop a thread, so long work should look at it.
+        """
+        return self._cancelled
+
+    @property
+    def time_left_ms(self) -> int | None:
+        """How long the job may still run because its worker closes; None as long as no end is set."""
+        return self._host.time_left_ms()
+
+    @property
+    def logger(self) -> "logging.LoggerAdapter[Any]":
+        """Logger whose records carry queue, job and attempt; :data:`job_logger` does the same anywhere below."""
+        return job_logger
+
+    def replace_job(self, job: Job) -> None:
+        """Show the processor this job; what layers of plugins around it call."""
+        self.job = job
+
+    def cancel(self) -> None:
+        """Set ``cancelled``; what the worker calls."""
+        self._cancelled.set()
+
+    def log(self, row: str) -> int | None:
+        """Append a row to the job's log and return the number of rows; None if that reply was lost.
+
+        Raises:
+            InvalidOption: ``row`` is no text.
+            JobNotFound: The job was removed.
+        """
+        return self._send(add_log(self.job.keys, self.job.id, row, self.job.options.keep_logs))
+
+    def progress(self, value: Any) -> None:
+        """Store how far the job has come, any JSON value, and announce it.
+
+        Raises:
+            NotEncodable: The value is not JSON.
+            JobNotFound: The job was removed.
+        """
+        self._send(update_progress(self.job.keys, self.job.id, value))
+        self._host.tell("progress", self.job, value)
+
+    def update_data(self, data: Any) -> None:
+        """Replace the job's data: the next attempt sees the new ones, and ``ctx.job`` at once.
+
+        Raises:
+            NotEncodable: The data is not JSON.
+            JobNotFound: The job was removed.
+        """
+        call = update_data(self.job.keys, self.job.id, data)
+        self._send(call)
+        self.job = attrs.evolve(self.job, raw_data=str(call.args[0]))
+
+    def add_child(
+        self, name: str, data: object = None, *, queue: str | None = None, **options: "Unpack[JobKeywords]"
+    ) -> Job:
+        """Add a job that this one depends on; raise :class:`~echomq.WaitForChildren` to run again after all of them.
+
+        Args:
+            name: What kind of work the child is.
+            data: Any JSON value.
+            queue: Name of the child's queue; None: that of this job.
+            **options: See :class:`~echomq.options.JobOptions`; a ``job_id`` keeps a second attempt from
+                adding the child again.
+
+        Raises:
+            UsageError: An option or the data is not acceptable.
+            ParentConflict: There is a job of that id with another parent.
+            ParentNotFound: The job was removed.
+        """
+        own = self.job.keys
+        family = {**options, "parent": Parent(self.job.id, own.qualified_name)}
+        child = draft(Keys(queue or own.queue, own.prefix), name, data, family, {}, wall_ms())
+        if not child.id:
+            child = attrs.evolve(child, id=str(uuid4()))  # made here, so that a lost reply adds no second child
+        return self._add(child)
+
+    def _add(self, child: Job) -> Job:
+        plan = middleware.add(plugins.extensions().add_layers, child, report)
+        call: Any = next(plan)
+        try:
+            plan.send(self._send(call) or child.id)
+        except EchoMQError as error:
+            plan.throw(error)
+        except StopIteration as end:
+            job: Job = end.value
+            return job
+        raise AssertionError("an add is one call")
+
+    def extend(self, duration: int | timedelta) -> None:
+        """Let the job's lock live so long from now; only needed where locks are not renewed.
+
+        Raises:
+            LockMissing: The lock is lost.
+        """
+        lock_ms = duration_ms("duration", duration, minimum=1)
+        if not self._send(extend_lock(self.job.keys, self.job.id, self.token, lock_ms)):
+            raise LockMissing("extendLock", self.job.id)
+
+    def _send(self, call: ScriptCall[T]) -> T | None:
+        return self._host.send_for_job(self, call)

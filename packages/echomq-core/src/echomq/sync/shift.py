@@ -1,0 +1,407 @@
+"""One run of a blocking worker: performs the actions of ``step`` and tells it what happened.
+
+The thread that runs the worker performs actions and keeps time; it never waits
+for the server. What may take time (a take, the blocking read, a look for stalled
+jobs, a job) is done by the threads that run jobs. A job's thread tells ``step`` how
+it ended by itself, and goes on with the job that came along.
+
+Source: design.md section 5; protocol spec 05 section 4.
+"""
+
+import heapq
+import random
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+import attrs
+
+from echomq import replies
+from echomq.call import Command
+from echomq.calls.fetch import Take, move_to_active, wait_marker
+from echomq.calls.locks import move_stalled_jobs_to_wait
+from echomq.clock import mono_ms, wall_ms
+from echomq.complaints import Complaints
+from echomq.driver import Connection
+from echomq.errors import EchoMQError, ReplyTimeout
+from echomq.keys import Keys
+from echomq.listening import Listening
+from echomq.options import WorkerOptions
+from echomq.scheduling import messages
+from echomq.scheduling.outcome import HandedBack
+from echomq.scheduling.settling import Settled, stray_jobs
+from echomq.scheduling.state import Pace, Phase, WorkerState
+from echomq.scheduling.step import step
+from echomq.scheduling.timing import alarm_at
+
+from .held import Held
+from .processing import JobRunner
+from .renewal import Lease, Renewal
+from .run import perform
+from .slots import Slots
+from .threads import Threads
+
+__all__ = ["Shift"]
+
+_JOIN_S = 0.1
+"""Longest wait for idle threads to end; one that is busy with a job that was given up is not waited for."""
+
+_Task: TypeAlias = Callable[[], object]
+
+
+@attrs.define(eq=False, kw_only=True)
+class Shift:
+    """One run.
+
+    Attributes:
+        keys: The queue.
+        options: The worker's.
+        run: The user's function.
+        listening: Who listens to local events.
+        connection: For all calls but the blocking ones.
+        until_drained: Close when there is nothing to do.
+        is_paused: Begin with taking nothing.
+        state: What the worker knows.
+        slots: The jobs it holds.
+        threads: Those that run jobs.
+        thread: Id of the thread that runs the worker.
+        answered_at_s: When the server last answered, on the monotonic clock.
+    """
+
+    keys: Keys
+    options: WorkerOptions
+    run: JobRunner
+    listening: Listening
+    connection: Connection
+    until_drained: bool
+    is_paused: bool = False
+    state: WorkerState = attrs.field(init=False)
+    slots: Slots = attrs.field(init=False)
+    threads: Threads = attrs.field(init=False)
+    thread: int = attrs.field(init=False, factory=threading.get_ident)
+    answered_at_s: float = attrs.field(init=False, factory=time.monotonic)
+    _mind: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    _tasks: "SimpleQueue[_Task]" = attrs.field(init=False, factory=SimpleQueue)
+    _timers: list[tuple[float, int, _Task]] = attrs.field(init=False, factory=list)
+    _alarm_at: int = attrs.field(init=False, default=0)
+    _is_over: bool = attrs.field(init=False, default=False)
+    _complaints: Complaints = attrs.field(init=False)
+    _blocking: Connection = attrs.field(init=False)
+    _renewal: Renewal = attrs.field(init=False)
+    _owner: str = attrs.field(init=False, factory=lambda: f"{uuid4()}:")
+    _takes: int = attrs.field(init=False, default=0)
+    _take: Take | None = attrs.field(init=False, default=None)
+    _perform: dict[type[Any], Callable[[Any], object]] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Set the shift up; nothing is sent yet."""
+        options = self.options
+        self.state = WorkerState(
+            pace=Pace(
+                drain_ms=options.drain_delay,
+                limit_ms=options.maximum_rate_limit_delay,
+                stalled_ms=0 if options.skip_stalled_check else options.stalled_interval,
+                until_drained=self.until_drained,
+            ),
+            concurrency=options.concurrency,
+            paused=self.is_paused,
+        )
+        self._complaints = Complaints(self.keys.queue, self.listening)
+        self.threads = Threads(f"echomq-job-{self.keys.queue}")
+        self.slots = Slots(
+            connection=self.connection,
+            options=options,
+            run=self.run,
+            takes_more=lambda: self.state.takes_more,
+            tell=self.listening.call,
+            complain=self._complain,
+            answered=self._answered,
+            left_ms=self._left_ms,
+            later=self.later,
+            go_on=self._start,
+        )
+        self._blocking = self._new_blocking()
+        self._renewal = self._make_renewal()
+        self._perform = {
+            messages.Fetch: self._fetch,
+            messages.StopFetching: self._stop_fetching,
+            messages.Adopt: lambda _: self.threads.start(self._search),
+            messages.Wait: self._wait,
+            messages.StopWaiting: self._stop_waiting,
+            messages.Run: lambda action: self._start(self.slots.hold(action.job, action.take)),
+            messages.GiveBack: lambda action: self._start(self.slots.hold(action.job, action.take, HandedBack())),
+            messages.CheckStalled: lambda _: self.threads.start(self._look_for_stalled),
+            messages.Complain: lambda action: self._complaints.tell(action.error),
+            messages.Announce: lambda action: self.listening.call(action.event),
+            messages.Cut: lambda _: self.slots.cut(self._given_up),
+            messages.Stop: self._stop,
+        }
+
+    # -- the thread that runs the worker ------------------------------------------------------------
+
+    def work(self) -> None:
+        """Work until there is nothing left to do.
+
+        Raises:
+            ConnectionClosed: The connection's owner closed it.
+            KeyboardInterrupt: Ctrl-C, where it is not handled; running jobs wait again.
+        """
+        if not self.options.skip_lock_renewal:
+            self._renewal.start()
+        interrupted: KeyboardInterrupt | None = None
+        try:
+            self._appear()
+            self.happened(messages.Started())
+            while not self._is_over:
+                try:
+                    self._next_task()()
+                except KeyboardInterrupt as error:
+                    if interrupted is not None:
+                        raise
+                    interrupted = error
+                    self.happened(messages.Closed(0))
+        finally:
+            self._leave()
+        if self._complaints.fatal is not None:
+            raise self._complaints.fatal
+        if interrupted is not None:
+            raise interrupted
+
+    def _next_task(self) -> _Task:
+        with self._mind:
+            self._alarm_at = alarm_at(self.state)
+        if self._timers and self._timers[0][0] <= time.monotonic():
+            return heapq.heappop(self._timers)[2]
+        waits = [self._alarm_at / 1000 - time.monotonic()] if self._alarm_at else []
+        waits += [self._timers[0][0] - time.monotonic()] if self._timers else []
+        try:
+            return self._tasks.get(timeout=max(0.0, min(waits)) if waits else None)
+        except Empty:
+            return partial(self.happened, messages.Ticked())
+
+    def _leave(self) -> None:
+        """Let go of everything; jobs are done or given back by now."""
+        self._renewal.stop()
+        self._blocking.close()
+        self.threads.close(_JOIN_S)
+
+    def _stop(self, _: messages.Stop) -> None:
+        self._is_over = True
+
+    # -- what any thread may call -------------------------------------------------------------------
+
+    def is_own_thread(self) -> bool:
+        """Tell whether the present thread runs the worker, or one of its jobs."""
+        here = threading.get_ident()
+        return here == self.thread or any(held.thread == here for held in list(self.slots.held))
+
+    def post(self, task: _Task) -> None:
+        """Let the thread that runs the worker call this; safe in signal handlers too."""
+        self._tasks.put(task)
+
+    def later(self, after_s: float, task: _Task) -> None:
+        """Let the thread that runs the worker call this after a while."""
+        at_s = time.monotonic() + after_s
+        self.post(lambda: heapq.heappush(self._timers, (at_s, id(task), task)))
+
+    def happened(self, event: messages.Happened) -> None:
+        """Tell ``step`` what happened; what it wants is done by the thread that runs the worker."""
+        with self._mind:
+            self._want(self._step(event))
+
+    def _step(self, event: messages.Happened) -> tuple[messages.Action, ...]:
+        """Decide, while this thread has ``_mind``."""
+        before = self.state
+        self.state, actions = step(before, event, mono_ms())
+        if self.state is not before:
+            at = alarm_at(self.state)
+            if at and not 0 < self._alarm_at <= at:
+                self.post(_awake)
+        return actions
+
+    def _want(self, actions: tuple[messages.Action, ...]) -> None:
+        """Note what is to be done, in the order in which it was decided."""
+        for action in actions:
+            self.post(partial(self._perform[type(action)], action))
+
+    def _complain(self, error: BaseException) -> None:
+        self.post(partial(self._complaints.tell, error))
+
+    def _answered(self) -> None:
+        self.answered_at_s = time.monotonic()
+        if self._complaints.in_outage:
+            self.post(self._complaints.answered)
+
+    def _left_ms(self) -> int | None:
+        return max(0, self.state.cut_at - mono_ms()) if self.state.cut_at else None
+
+    # -- jobs ---------------------------------------------------------------------------------------
+
+    def _start(self, held: Held) -> None:
+        self.threads.start(partial(self._work, held))
+
+    def _work(self, held: Held | None) -> None:
+        """Run a job, and those that its reports bring along."""
+        while held is not None:
+            settled = self.slots.work(held)
+            if settled is None:
+                return
+            held = self._release(held, settled)
+
+    def _release(self, held: Held, settled: Settled) -> Held | None:
+        with self._mind:
+            # At once with what follows: a search for strays must see the old job or the new one.
+            if not self.slots.release(held):
+                return None
+            return self._take_over(self._step(self.slots.report(held, settled)))
+
+    def _take_over(self, actions: tuple[messages.Action, ...]) -> Held | None:
+        """Hold the job that is to be run first, for the present thread; the rest is for the other."""
+        own: Held | None = None
+        if actions and isinstance(actions[0], messages.Run):
+            own = self.slots.hold(actions[0].job, actions[0].take)
+            actions = actions[1:]
+        self._want(actions)
+        return own
+
+    def _given_up(self, held: Held) -> None:
+        with self._mind:
+            if self.slots.release(held):
+                self._want(self._step(messages.Reported(held.take, None, wall_ms())))
+
+    # -- what step wants ----------------------------------------------------------------------------
+
+    def _new_take(self, token: str | None = None) -> Take:
+        if token is None:
+            token = f"{self._owner}{self._takes}"
+            self._takes += 1
+        options = self.options
+        return Take(token=token, lock_ms=options.lock_duration, limiter=options.limiter, worker_name=options.name)
+
+    def _fetch(self, _: messages.Fetch) -> None:
+        self._take = take = self._new_take()
+        self.threads.start(partial(self._take_one, take))
+
+    def _take_one(self, take: Take) -> None:
+        event: messages.Happened
+        try:
+            taken = self.connection.send(move_to_active(self.keys, take, wall_ms()))
+        except EchoMQError as error:
+            event = messages.Failed(error, getattr(error, "may_have_run", False), _dice())
+        else:
+            self._answered()
+            event = messages.Fetched(take, taken, wall_ms())
+        self._work(self._fetched(take, event))
+
+    def _fetched(self, take: Take, event: messages.Happened) -> Held | None:
+        with self._mind:
+            if self._take is not take:
+                return None  # it was not waited for
+            self._take = None
+            return self._take_over(self._step(event))
+
+    def _stop_fetching(self, _: messages.StopFetching) -> None:
+        with self._mind:
+            if self._take is not None:
+                self._take = None
+                late = ReplyTimeout("the worker closes and waits no longer for the reply of a take")
+                self._want(self._step(messages.Failed(late, True, _dice())))
+
+    def _search(self) -> None:
+        ended: messages.Happened
+        tokens: set[str] = set()
+        try:
+            found = perform(self.connection, stray_jobs(self.keys, self._owner, lambda: self._held_now(tokens)))
+        except EchoMQError as error:
+            ended = messages.Failed(error, False, _dice())
+        else:
+            # A slot whose report is under way holds the lock of the job that comes along.
+            strays = [(job, self._new_take(token)) for job, token in found if token not in tokens]
+            ended = messages.Adopted(tuple(strays))
+        self.happened(ended)
+
+    def _held_now(self, tokens: set[str]) -> set[str]:
+        with self._mind:
+            tokens.update(held.token for held in self.slots.held)
+            return {held.job.id for held in self.slots.held}
+
+    def _new_blocking(self) -> Connection:
+        return self.connection.dedicated(name=self.keys.client_name(self.options.name))
+
+    def _appear(self) -> None:
+        """Open the blocking connection at once: others list workers by it, and a busy one may never wait."""
+        self.threads.start(partial(self._greet, self._blocking))
+
+    def _greet(self, link: Connection) -> None:
+        try:
+            link.send(Command(parts=("PING",), decode=replies.nothing, repeatable=True))
+        except EchoMQError as error:
+            if link is self._blocking and not self._is_over:
+                self._complain(error)
+
+    def _wait(self, action: messages.Wait) -> None:
+        self.threads.start(partial(self._wait_for_marker, self._blocking, action.timeout_ms))
+
+    def _wait_for_marker(self, link: Connection, timeout_ms: int) -> None:
+        ended: messages.Happened
+        try:
+            score = link.send(wait_marker(self.keys, timeout_ms))
+        except EchoMQError as error:
+            ended = messages.WaitFailed(error, _dice())
+        else:
+            self._answered()
+            ended = messages.Marked(score, wall_ms())
+        with self._mind:
+            if link is self._blocking:
+                self._want(self._step(ended))
+
+    def _stop_waiting(self, _: messages.StopWaiting) -> None:
+        with self._mind:
+            link, self._blocking = self._blocking, self._new_blocking()
+        link.close()
+        if self.state.phase is Phase.OPEN:
+            self._appear()
+
+    def _look_for_stalled(self) -> None:
+        options = self.options
+        call = move_stalled_jobs_to_wait(self.keys, options.max_stalled_count, options.stalled_interval, wall_ms())
+        try:
+            for job_id in self.connection.send(call):
+                self.post(partial(self.listening.call, "stalled", job_id))
+        except EchoMQError as error:
+            self._complain(error)
+        self.happened(messages.StalledChecked())
+
+    # -- the thread that renews locks ---------------------------------------------------------------
+
+    def _make_renewal(self) -> Renewal:
+        return Renewal(
+            keys=self.keys,
+            connection=self.connection.dedicated(),
+            lock_ms=self.options.lock_duration,
+            held=lambda: [held for held in list(self.slots.held) if not held.lost],
+            lost=lambda lease: self.post(partial(self._lost, lease)),
+            renewed=lambda ids: self.post(partial(self._renewed, ids)),
+            failed=self._complain,
+            ticked=_awake,
+        )
+
+    def _renewed(self, job_ids: list[str]) -> None:
+        self._answered()
+        self.listening.call("locks_renewed", job_ids)
+
+    def _lost(self, lease: Lease) -> None:
+        if isinstance(lease, Held):
+            self.slots.lost(lease)
+
+
+def _awake() -> None:
+    """Nothing; whoever waits for something to do looks at the clock again."""
+
+
+def _dice() -> float:
+    return random.random()  # noqa: S311  # spreads load, keeps no secret

@@ -1,0 +1,331 @@
+"""The jobs a blocking worker holds: each in a thread, from the take to the stored result.
+
+What an outcome means is decided by :mod:`echomq.scheduling`; here it is only
+carried out. A job is released exactly once, whatever its thread does: one that
+does not end when it should is reported, or given back, behind its back.
+
+Source: protocol spec 05 sections 4.5 and 4.7.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextvars import Context as Variables
+from contextvars import copy_context
+from functools import partial
+from typing import Any, TypeVar
+
+import attrs
+
+from echomq.call import Batch, ScriptCall
+from echomq.calls.fetch import Take, move_job_from_active_to_wait
+from echomq.clock import local_zone, wall_ms
+from echomq.driver import Connection
+from echomq.errors import (
+    ConnectionClosed,
+    EchoMQError,
+    JobTimedOut,
+    ProtocolError,
+    ScriptError,
+    ServerRefused,
+    UsageError,
+)
+from echomq.job import Job
+from echomq.options import WorkerOptions
+from echomq.scheduling.attempts import follow_up
+from echomq.scheduling.messages import Reported
+from echomq.scheduling.outcome import (
+    Completed,
+    HandedBack,
+    Outcome,
+    failure_of,
+    of_error,
+    of_result,
+    of_unknown_backoff,
+    refusal,
+    time_limit_ms,
+)
+from echomq.scheduling.settling import Settled, SitOut, insistently, settle
+from echomq.scheduling.timing import pause_ms
+from echomq.signals import JobCancelled, Unrecoverable
+
+from .context import Context
+from .held import Held
+from .processing import JobRunner
+from .run import drive
+from .stopping import GRACE_S, Detached, attempt, detach, stop
+
+__all__ = ["Slots"]
+
+T = TypeVar("T")
+
+_LAST_WORD_MS = 1_000
+"""How long jobs that do not end are tried to be given back."""
+
+
+@attrs.define(eq=False, kw_only=True)
+class Slots:
+    """The jobs of one run of a worker.
+
+    Attributes:
+        connection: For all calls but the blocking ones; shared by all threads.
+        options: The worker's.
+        run: The user's function.
+        takes_more: Tells whether a finish may bring the next job along.
+        tell: Calls the listeners of a local event.
+        complain: Told about errors that are not the job's.
+        answered: Told when the server has answered a report.
+        left_ms: Tells how long running jobs may go on.
+        later: Calls a function after so many seconds.
+        go_on: Lets another thread work on a job.
+        held: The jobs; a dict for its order, and because copying it is safe in any thread.
+    """
+
+    connection: Connection
+    options: WorkerOptions
+    run: JobRunner
+    takes_more: Callable[[], bool]
+    tell: Callable[..., None]
+    complain: Callable[[BaseException], None]
+    answered: Callable[[], None]
+    left_ms: Callable[[], int | None]
+    later: Callable[[float, Callable[[], object]], None]
+    go_on: Callable[[Held], None]
+    held: dict[Held, None] = attrs.field(init=False, factory=dict)
+    _changed: threading.Condition = attrs.field(init=False, factory=threading.Condition)
+    _variables: Variables = attrs.field(init=False, factory=copy_context)
+    """Context variables of the start, so that no job sees those of another."""
+
+    # -- a job's life ---------------------------------------------------------------------------
+
+    def hold(self, job: Job, take: Take, outcome: Outcome | None = None) -> Held:
+        """Take a job in; :meth:`work` processes it, or only reports the outcome that is given."""
+        held = Held(job, take, Context(job, take.token, self), outcome)
+        held.over = outcome is not None
+        with self._changed:
+            self.held[held] = None
+        return held
+
+    def release(self, held: Held) -> bool:
+        """Let go of a job; False if it was let go of before."""
+        with self._changed:
+            known = held in self.held
+            self.held.pop(held, None)
+            self._changed.notify_all()
+        return known
+
+    def work(self, held: Held) -> Settled | None:
+        """Process a job in the present thread and report how it ended; raises nothing.
+
+        Returns:
+            None if another thread has reported it meanwhile.
+        """
+        held.thread = threading.get_ident()
+        settled = Settled()
+        try:
+            outcome = held.outcome or self._attempt(held)
+            settled = self._settle(held, outcome)
+            if settled.refused is not None:
+                outcome = self._judge(held.job, settled.refused)
+                settled = self._settle(held, outcome)
+            self._announce(held, outcome, settled)
+        except Detached:
+            return None
+        except BaseException as error:  # noqa: BLE001  # whatever it is, the slot must be free again
+            if not held.given_up.is_set():
+                self.complain(error)
+        return settled
+
+    def report(self, held: Held, settled: Settled) -> Reported:
+        """Return what a released slot tells the mind."""
+        return Reported(held.take, settled.taken, wall_ms(), settled.limited_ms, settled.stray)
+
+    def _attempt(self, held: Held) -> Outcome:
+        job = held.job
+        try:
+            self._follow_up(held)
+            self.tell("active", job)
+            if why := refusal(job, self.options):
+                raise Unrecoverable(why)
+            self._set_limit(held)
+            variables = self._variables.copy()
+            return of_result(job, attempt(held, self._changed, lambda: variables.run(self.run, job, held.context)))
+        except Detached:
+            raise
+        except BaseException as error:  # noqa: BLE001  # a job may raise anything, SystemExit too
+            if held.cut and not held.lost:
+                return HandedBack()
+            held.over = True
+            return self._judge(job, error)
+
+    def _follow_up(self, held: Held) -> None:
+        try:
+            drive(follow_up(held.job, wall_ms(), local_zone()), partial(self._do, given_up=held.given_up))
+        except (ScriptError, ProtocolError, ServerRefused) as error:
+            self.complain(error)
+
+    def _set_limit(self, held: Held) -> None:
+        limit_ms = time_limit_ms(held.job, self.options)
+        if limit_ms is not None:
+            verdict = JobTimedOut(held.job.id, limit_ms)
+            self.later(limit_ms / 1000, lambda: self._stop(held, verdict))
+
+    def _judge(self, job: Job, error: BaseException) -> Outcome:
+        options = self.options
+        try:
+            return of_error(job, error, options=options, dice=_dice(), strategies=options.backoff_strategies)
+        except Exception as problem:  # noqa: BLE001  # a strategy may raise anything, and the job must go somewhere
+            self.complain(problem)
+            return of_unknown_backoff(job, error)
+
+    def _settle(self, held: Held, outcome: Outcome) -> Settled:
+        if held.lost or held.given_up.is_set():
+            return Settled()
+        plan = settle(held.job, outcome, held.take, self.options, fetch=self.takes_more(), now_ms=wall_ms())
+        return drive(plan, partial(self._do, held=held))
+
+    def _announce(self, held: Held, outcome: Outcome, settled: Settled) -> None:
+        if held.given_up.is_set():
+            return
+        self.answered()
+        if settled.lost is not None:
+            self._tell_lost(held)
+        if held.lost:
+            return
+        if type(outcome) is Completed:
+            self.tell("completed", held.job, outcome.value)
+        elif (error := failure_of(outcome)) is not None:
+            self.tell("failed", held.job, error)
+
+    # -- what goes wrong ------------------------------------------------------------------------
+
+    def cancel(self, job_id: str, reason: str | None = None, token: str | None = None) -> bool:
+        """Stop a job and let it fail for good.
+
+        Args:
+            job_id: The job.
+            reason: What it fails with.
+            token: Of its lock; None: whatever it is.
+
+        Returns:
+            Whether it is here and its code has not ended.
+        """
+        found = [held for held in list(self.held) if held.job.id == job_id and token in (None, held.token)]
+        return any(self._stop(held, JobCancelled(reason or "cancelled")) for held in found)
+
+    def _stop(self, held: Held, verdict: BaseException) -> bool:
+        if not stop(held, self._changed, verdict):
+            return False
+        self.later(GRACE_S, lambda: self._detach(held))
+        return True
+
+    def _detach(self, held: Held) -> None:
+        if held.verdict is not None and detach(held, self._changed):
+            held.outcome = self._judge(held.job, held.verdict)
+            self.go_on(held)
+
+    def lost(self, held: Held) -> None:
+        """Cancel a job whose lock is not ours any more; no result will be written.
+
+        While it is being reported nothing is done: the report finds out by itself.
+        """
+        with self._changed:
+            if held.reporting or held not in self.held:
+                return
+        self._tell_lost(held)
+
+    def _tell_lost(self, held: Held) -> None:
+        with self._changed:
+            if held.lost or held.given_up.is_set():
+                return
+            held.lost = True
+        self.tell("lock_lost", held.job.id, self.options.name)
+        held.context.cancel()
+
+    def cut(self, released: Callable[[Held], None]) -> None:
+        """End all jobs now: ask them to, and give back those that do not end.
+
+        Args:
+            released: Told each that did not.
+        """
+        with self._changed:
+            running = [held for held in self.held if not held.cut]
+            for held in running:
+                held.cut = True
+                if not held.reporting:
+                    held.context.cancel()
+            self._changed.wait_for(lambda: not any(held in self.held for held in running), GRACE_S)
+            left = [held for held in running if held in self.held]
+            for held in left:
+                held.given_up.set()
+        self._give_back([held for held in left if not held.reporting and not held.lost])
+        for held in left:
+            released(held)
+
+    def _give_back(self, left: list[Held]) -> None:
+        if not left:
+            return
+        calls = tuple(move_job_from_active_to_wait(held.job.keys, held.job.id, held.token) for held in left)
+        try:
+            outcomes = self.connection.send_batch(Batch(requests=calls), deadline_ms=_LAST_WORD_MS)
+        except EchoMQError as error:
+            outcomes = [error]
+        for outcome in outcomes:
+            if isinstance(outcome, EchoMQError):
+                self.complain(outcome)
+
+    def idle(self) -> None:
+        """Wait until no job is held."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self.held)
+
+    # -- calls ----------------------------------------------------------------------------------
+
+    def send_for_job(self, context: Context, call: ScriptCall[T]) -> T | None:
+        """See :class:`~echomq.sync.context.Host`."""
+        held = next((held for held in list(self.held) if held.context is context), None)
+        if held is None or held.detached:
+            raise UsageError(f"this attempt of job {context.job.id} is over; nothing it does counts any more")
+        plan: Generator[Any, Any, tuple[T | None, bool]] = insistently(call)
+        reply, _ = drive(plan, partial(self._do, given_up=held.given_up))
+        return reply
+
+    def time_left_ms(self) -> int | None:
+        """See :class:`~echomq.sync.context.Host`."""
+        return self.left_ms()
+
+    def _do(self, request: Any, *, held: Held | None = None, given_up: threading.Event | None = None) -> Any:
+        """Do what a plan wants.
+
+        Args:
+            request: A call, a command, or a rest.
+            held: The job whose report this is.
+            given_up: Ends a rest early.
+        """
+        if isinstance(request, SitOut):
+            self._sit_out(request, held, held.given_up if held is not None else given_up)
+            return None
+        if held is not None:
+            self._begin_to_report(held)
+        return self.connection.send(request)
+
+    def _begin_to_report(self, held: Held) -> None:
+        with self._changed:
+            if held.given_up.is_set():
+                raise ConnectionClosed(f"job {held.job.id} was given back already")
+            held.reporting = True
+
+    def _sit_out(self, rest: SitOut, held: Held | None, given_up: threading.Event | None) -> None:
+        if held is not None:
+            held.reporting = False  # the lock is still ours, and has to be renewed
+        self.complain(rest.error)
+        pause_s = pause_ms(rest.failures, _dice()) / 1000
+        if given_up is None:
+            time.sleep(pause_s)
+        elif given_up.wait(pause_s):
+            raise rest.error
+
+
+def _dice() -> float:
+    return random.random()  # noqa: S311  # spreads load, keeps no secret

@@ -1,0 +1,326 @@
+"""The worker without an event loop; the twin of :mod:`echomq.aio.worker`.
+
+Nothing works until the host calls :meth:`Worker.run`. What a worker decides is
+in :mod:`echomq.scheduling`; :mod:`echomq.sync.shift` carries one run out.
+
+Source: design.md section 5; protocol spec 05 sections 4 and 10.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+import attrs
+
+from echomq.errors import UsageError
+from echomq.keys import DEFAULT_PREFIX, Keys
+from echomq.listening import EVENTS, Listening
+from echomq.moments import Duration, duration_ms
+from echomq.options import WorkerOptions, worker_options
+from echomq.processors import is_coroutine_function
+from echomq.scheduling import messages
+
+from .connecting import connect
+from .interrupts import on_interrupt
+from .plugged import plug_in, with_backoffs
+from .processing import job_runner
+from .run import is_open
+from .shift import Shift
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self, Unpack
+
+    from echomq.driver import ConnectionSource
+    from echomq.keywords import WorkerKeywords
+    from echomq.processors import Processors
+
+__all__ = ["Worker"]
+
+AnyListener = TypeVar("AnyListener", bound=Callable[..., Any])
+
+
+class Worker:
+    """Takes the jobs of one queue and processes them in threads.
+
+    Args:
+        queue: Name of the queue.
+        processor: ``processor(job)`` or ``processor(job, ctx)``; or a mapping, with one for each name of a
+            job. What it returns is the job's result, any JSON value; what it raises fails the attempt, but
+            the signals of :mod:`echomq.signals` steer. No ``async def``.
+        connection: A URL, options, a ready client, or an open connection, which is not closed here.
+            None takes the URL from ``ECHOMQ_URL``.
+        prefix: Name space of the queue.
+        **options: See :class:`~echomq.options.WorkerOptions`; times in milliseconds or ``timedelta``.
+
+    Raises:
+        UsageError: The processor cannot be called, an option is wrong, or there is no such connection.
+    """
+
+    def __init__(
+        self,
+        queue: str,
+        processor: Processors,
+        connection: ConnectionSource = None,
+        *,
+        prefix: str = DEFAULT_PREFIX,
+        **options: Unpack[WorkerKeywords],
+    ) -> None:
+        self.keys = Keys(queue, prefix)
+        self.options: WorkerOptions = with_backoffs(worker_options(**options))
+        if self.options.run_in not in (None, "thread"):
+            raise UsageError(f"run_in: a blocking worker runs jobs in threads, not in {self.options.run_in!r}")
+        self._source = connection
+        self._listening = Listening(tuple(EVENTS), self._refuse_awaitable)
+        self._run = plug_in(job_runner(processor), self.keys, self._listening)
+        self._life = threading.Lock()
+        self._shift: Shift | None = None
+        self._gone = threading.Event()
+        self._is_paused = False
+        self._is_closed = False
+        if not is_open(connection):
+            connect(connection)  # touches nothing, and refuses here what would otherwise fail in run
+
+    def __enter__(self) -> Self:
+        """Give the worker; nothing works until :meth:`run`."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the worker; after an exception without waiting for running jobs, which wait again."""
+        self.close(None if kind is None else 0)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether :meth:`run` is at work."""
+        return self._shift is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether this worker takes no jobs; see :meth:`pause`."""
+        return self._is_paused
+
+    @property
+    def silent_for_s(self) -> float | None:
+        """Seconds since the server last answered; None while the worker does not run.
+
+        An idle worker hears from its server after each wait (``drain_delay``), a busy one with each job
+        and each renewal of locks: much more than that means that it is cut off. For health checks.
+        """
+        shift = self._shift
+        return None if shift is None else time.monotonic() - shift.answered_at_s
+
+    @property
+    def concurrency(self) -> int:
+        """Jobs at one time; may be changed while the worker runs."""
+        return self.options.concurrency
+
+    @concurrency.setter
+    def concurrency(self, count: int) -> None:
+        self.options = attrs.evolve(self.options, concurrency=count)
+        self._happened(messages.ConcurrencyChanged(count))
+
+    @overload
+    def on(self, event: str, listener: AnyListener) -> AnyListener: ...
+
+    @overload
+    def on(self, event: str) -> Callable[[AnyListener], AnyListener]: ...
+
+    def on(self, event: str, listener: Callable[..., Any] | None = None) -> Any:
+        """Call a listener, a plain function, at a local event; also as a decorator, ``@worker.on("failed")``.
+
+        What a listener raises is logged and told as ``error``; it never reaches a job. Listeners of ``active``,
+        ``progress``, ``completed`` and ``failed`` are called in the thread of their job, all others in the one
+        that runs the worker, which does nothing else meanwhile.
+
+        Args:
+            event: One of :data:`~echomq.listening.EVENTS`, which tells the arguments.
+            listener: Whom to call.
+
+        Returns:
+            The listener, or the decorator.
+
+        Raises:
+            UnknownOption: There is no such event.
+            UsageError: The listener is an ``async def``.
+        """
+        if listener is None:
+            return lambda function: self.on(event, function)
+        if is_coroutine_function(listener):
+            raise UsageError(f"listener of {event!r}: {listener!r} is an async def, and this worker has no event loop")
+        self._listening.add(event, listener)
+        return listener
+
+    def off(self, event: str, listener: Callable[..., Any]) -> None:
+        """Call a listener no longer."""
+        self._listening.remove(event, listener)
+
+    def run(self, until: Literal["drained"] | None = None, *, handle_signals: bool | None = None) -> None:
+        """Work until the worker is closed, from another thread, by a signal, or by :meth:`stop`.
+
+        Args:
+            until: ``"drained"`` also ends when no job waits or runs here and no delayed one is
+                due within ``drain_delay``.
+            handle_signals: Close at SIGTERM and Ctrl-C, and force the end at the second. None: if this
+                is the main thread.
+
+        Raises:
+            UsageError: The worker runs already or was closed, or ``until`` is something else.
+            ConnectionClosed: The connection's owner closed it.
+            KeyboardInterrupt: Ctrl-C, where it is not handled; running jobs were told to end and wait again.
+        """
+        if until not in (None, "drained"):
+            raise UsageError(f"until: expected 'drained' or None, not {until!r}")
+        if handle_signals is None:
+            handle_signals = threading.current_thread() is threading.main_thread()
+        with ExitStack() as stack:
+            if handle_signals:
+                stack.enter_context(on_interrupt(self._interrupted))
+            shift = self._begin(until == "drained")
+            try:
+                shift.work()
+            finally:
+                self._end(shift)
+
+    def _begin(self, until_drained: bool) -> Shift:
+        with self._life:
+            if self._shift is not None:
+                raise UsageError(
+                    f"the worker of queue {self.keys.queue!r} runs already; make another, or raise concurrency"
+                )
+            if self._is_closed:
+                raise UsageError(f"the worker of queue {self.keys.queue!r} was closed; make another")
+            self._gone.clear()
+            self._shift = Shift(
+                keys=self.keys,
+                options=self.options,
+                run=self._run,
+                listening=self._listening,
+                connection=self._source if is_open(self._source) else connect(self._source),
+                until_drained=until_drained,
+                is_paused=self._is_paused,
+            )
+            return self._shift
+
+    def _end(self, shift: Shift) -> None:
+        with self._life:
+            self._shift = None
+        if shift.connection is not self._source:
+            shift.connection.close()
+        self._gone.set()
+        self._listening.call("closed")
+
+    def cancel(self, job_id: str, reason: str | None = None) -> bool:
+        """Stop a job that this worker runs, and let it fail for good, whatever attempts are left.
+
+        Its code finds ``ctx.cancelled`` set. If it does not end, the attempt fails all the same, and what its
+        thread does then has no effect. Safe in any thread.
+
+        Args:
+            job_id: The job.
+            reason: What it fails with; None: "cancelled".
+
+        Returns:
+            False if it does not run here, or its code has ended already.
+        """
+        shift = self._shift
+        return shift is not None and shift.slots.cancel(job_id, reason)
+
+    def cancel_all(self, reason: str | None = None) -> int:
+        """Stop all jobs that this worker runs, as :meth:`cancel` does; returns how many."""
+        shift = self._shift
+        held = [] if shift is None else list(shift.slots.held)
+        return sum(self.cancel(job.job_id, reason) for job in held)
+
+    def stop(self, timeout: Duration | None = None) -> None:
+        """Begin to close, and return at once; safe in listeners, jobs and signal handlers, and in other threads.
+
+        Args:
+            timeout: As :meth:`close`.
+        """
+        self._end_soon(self._timeout_ms(timeout))
+
+    def close(self, timeout: Duration | None = None) -> None:
+        """Take no more jobs, let running ones end and store their results, then let go of the server.
+
+        Args:
+            timeout: Longest wait for running jobs, in ms or as ``timedelta``. What has not ended then is
+                told so and given back to wait at once, without using an attempt; nobody can stop its thread,
+                but what it does then has no effect. None: the option ``close_timeout``.
+
+        Raises:
+            UsageError: A job of this worker, or a listener in the thread that runs it, calls this and would
+                wait for itself; use :meth:`stop`.
+        """
+        limit_ms = self._timeout_ms(timeout)
+        with self._life:
+            shift = self._shift
+            if shift is not None:
+                self._refuse_own_thread(shift, "close")
+            self._is_closed = True
+        if shift is not None:
+            self._end_soon(limit_ms)
+            self._gone.wait()
+
+    def pause(self, *, wait: bool = True) -> None:
+        """Take no jobs in this worker until :meth:`resume`; other workers go on.
+
+        Args:
+            wait: Return when the running jobs have ended.
+
+        Raises:
+            UsageError: A job of this worker calls it and would wait for itself; pass ``wait=False``.
+        """
+        with self._life:
+            shift = self._shift
+            if shift is not None and wait:
+                self._refuse_own_thread(shift, "pause")
+            self._is_paused = True
+        if shift is not None:
+            shift.happened(messages.Paused())
+            if wait:
+                shift.slots.idle()
+        self._listening.call("paused")
+
+    def resume(self) -> None:
+        """Take jobs again."""
+        with self._life:
+            self._is_paused = False
+        self._happened(messages.Resumed())
+        self._listening.call("resumed")
+
+    def _happened(self, event: messages.Happened) -> None:
+        shift = self._shift
+        if shift is not None:
+            shift.happened(event)
+
+    def _timeout_ms(self, timeout: Duration | None) -> int | None:
+        return self.options.close_timeout if timeout is None else duration_ms("timeout", timeout)
+
+    def _interrupted(self, force: bool) -> None:
+        self._end_soon(0 if force else self.options.close_timeout)
+
+    def _end_soon(self, limit_ms: int | None) -> None:
+        shift = self._shift
+        if shift is not None:
+            shift.post(partial(shift.happened, messages.Closed(limit_ms)))
+
+    def _refuse_own_thread(self, shift: Shift, what: str) -> None:
+        instead = "worker.stop()" if what == "close" else "worker.pause(wait=False)"
+        if shift.is_own_thread():
+            raise UsageError(
+                f"this thread runs the worker or one of its jobs, and would wait for itself: {what} was called in a "
+                f"job or a listener; call {instead} instead"
+            )
+
+    def _refuse_awaitable(self, event: str, answer: Any) -> None:
+        if hasattr(answer, "close"):
+            answer.close()
+        self._listening.failed(event, UsageError(f"a listener of {event!r} gave {answer!r}, which nobody awaits here"))
