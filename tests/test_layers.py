@@ -18,8 +18,8 @@ import echomq.sync
 from support.imports import Module, modules, reaches
 
 TREE = [
-    *("version", "errors", "moments", "states", "keys", "signals", "keywords"),
-    *("texts", "codec", "checks", "backoff", "repeat", "retention", "worker_options", "options", "stored_options"),
+    *("version", "errors", "checks", "moments", "states", "keys", "signals", "keywords"),
+    *("texts", "codec", "backoff", "repeat", "retention", "worker_options", "options", "stored_options"),
     *("job", "hash_slots", "call", "replies", "events", "entries"),
     *("calls", "calls.add", "calls.fetch", "calls.finish", "calls.locks", "calls.change", "calls.family"),
     *("calls.remove", "calls.queue", "calls.events", "calls.control", "calls.pages", "calls.metrics", "calls.query"),

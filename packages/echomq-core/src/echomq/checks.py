@@ -15,7 +15,7 @@ import attrs
 
 from .errors import InvalidOption, UnknownOption
 
-__all__ = ["MAX_INTEGER", "check_names", "from_mapping", "is_bool", "is_text", "is_whole", "nested", "whole"]
+__all__ = ["MAX_INTEGER", "check_names", "filled", "from_mapping", "is_bool", "is_text", "is_whole", "nested", "whole"]
 
 Nested = TypeVar("Nested", bound="attrs.AttrsInstance")
 
@@ -34,6 +34,28 @@ def whole(field: str, value: object, minimum: int = 0, maximum: int = MAX_INTEGE
     if not minimum <= value <= maximum:
         raise InvalidOption(field, f"must be between {minimum} and {maximum}, not {value}")
     return value
+
+
+def filled(field: str, value: object, expected: str = "expected text that is not empty") -> str:
+    """Return text that is not empty and that UTF-8 can express, or refuse it.
+
+    Raises:
+        InvalidOption: It is something else; names the field.
+    """
+    if not isinstance(value, str) or not value:
+        raise InvalidOption(field, f"{expected}, not {value!r}")
+    if not value.isascii():
+        _expressible(field, value)
+    return value
+
+
+def _expressible(field: str, value: str) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidOption(
+            field, f"{value!r} holds a lone surrogate at index {error.start}, which UTF-8 cannot express"
+        ) from None
 
 
 def is_whole(minimum: int, maximum: int = MAX_INTEGER, *, optional: bool = False) -> Any:
@@ -56,6 +78,8 @@ def is_text(_: object, field: "attrs.Attribute[Any]", value: object) -> None:
     """Refuse what is neither text nor None; a validator."""
     if value is not None and not isinstance(value, str):
         raise InvalidOption(field.name, f"expected text, not {value!r}")
+    if value is not None:
+        _expressible(field.name, value)
 
 
 @cache

@@ -11,6 +11,7 @@ import attrs
 
 from . import codec, events, replies
 from .call import Reply
+from .checks import filled
 from .errors import InvalidOption, ProtocolError
 from .events import Broken, Event, Own
 from .states import JobState
@@ -130,9 +131,7 @@ def check_own(name: object, fields: Mapping[str, object]) -> dict[str, str]:
     Raises:
         InvalidOption: The name is the protocol's, or empty, or a field is neither text nor a number.
     """
-    if not isinstance(name, str) or not name:
-        raise InvalidOption("name", f"expected text that is not empty, not {name!r}")
-    if name in _KINDS:
+    if filled("name", name) in _KINDS:
         raise InvalidOption("name", f"{name!r} is what queues themselves tell; choose another name")
     texts = {}
     for field, value in fields.items():

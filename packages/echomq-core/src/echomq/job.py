@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 
 from . import codec
+from .checks import filled
 from .codec import Raw
 from .errors import InvalidOption, ProtocolError
 from .keys import Keys
@@ -108,8 +109,7 @@ class Job:
             InvalidOption: The name is empty, or the data is larger than ``size_limit``.
             NotEncodable: The data is not strict JSON.
         """
-        if not isinstance(name, str) or not name:
-            raise InvalidOption("name", f"a job's name is text that is not empty, not {name!r}")
+        filled("name", name, "a job's name is text that is not empty")
         raw = codec.encode_json(f"data of job {name!r}", data)
         limit = options.size_limit
         if limit is not None and (size := len(raw.encode())) > limit:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import attrs
 
+from .checks import filled
 from .errors import InvalidOption
 
 __all__ = ["DEFAULT_PREFIX", "FAMILY_NAMES", "Keys", "names_family"]
@@ -59,15 +60,12 @@ _IN_CLIENT_NAMES = "".join(map(chr, range(0x21, 0x7F)))
 
 
 def _valid_queue(_: object, __: object, value: Any) -> None:
-    if not isinstance(value, str) or not value:
-        raise InvalidOption("queue", f"a queue name is text that is not empty, not {value!r}")
-    if ":" in value:
+    if ":" in filled("queue", value, "a queue name is text that is not empty"):
         raise InvalidOption("queue", f"a queue name holds no colon, but {value!r} does; use the prefix for name spaces")
 
 
 def _valid_prefix(_: object, __: object, value: Any) -> None:
-    if not isinstance(value, str) or not value:
-        raise InvalidOption("prefix", f"a prefix is text that is not empty, not {value!r}")
+    filled("prefix", value, "a prefix is text that is not empty")
 
 
 @attrs.frozen
@@ -138,8 +136,7 @@ class Keys:
             InvalidOption: The id is no text or empty, or what stands at that key is no job: removing ``meta``
                 would forget the settings of the queue.
         """
-        if not isinstance(job_id, str) or not job_id:
-            raise InvalidOption("job_id", f"expected text that is not empty, not {job_id!r}")
+        job_id = filled("job_id", job_id)
         if job_id in _NOT_JOBS or _NO_JOB.fullmatch(job_id):
             raise InvalidOption("job_id", f"{job_id!r} names a key of the queue itself, not a job")
         return self.base + job_id

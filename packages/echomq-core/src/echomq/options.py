@@ -16,7 +16,7 @@ import attrs
 
 from . import codec
 from .backoff import Backoff
-from .checks import check_names, from_mapping, is_bool, is_text, is_whole, nested
+from .checks import check_names, filled, from_mapping, is_bool, is_text, is_whole, nested
 from .errors import InvalidOption
 from .keys import names_family
 from .moments import Duration, Moment, duration_ms, moment_ms
@@ -60,8 +60,7 @@ def _or_false(value: bool | None) -> bool:
 
 
 def _id(_: object, field: "attrs.Attribute[Any]", value: object) -> None:
-    if not isinstance(value, str) or not value:
-        raise InvalidOption(f"deduplication.{field.name}", f"expected text that is not empty, not {value!r}")
+    filled(f"deduplication.{field.name}", value)
 
 
 def _ttl(value: Duration | None) -> int | None:
@@ -92,14 +91,12 @@ class Deduplication:
 
 
 def _parent_id(_: object, __: "attrs.Attribute[str]", value: object) -> None:
-    if not isinstance(value, str) or not value:
-        raise InvalidOption("parent.id", f"expected text that is not empty, not {value!r}")
-    if ":" in value:
+    if ":" in filled("parent.id", value):
         raise InvalidOption("parent.id", f"a job whose id holds a colon cannot be a parent: {value!r}")
 
 
 def _parent_queue(_: object, __: "attrs.Attribute[str]", value: object) -> None:
-    if not isinstance(value, str) or not all(value.rpartition(":")):
+    if not all(filled("parent.queue", value, "expected prefix and name, 'bull:mail'").rpartition(":")):
         raise InvalidOption("parent.queue", f"expected prefix and name, 'bull:mail', not {value!r}")
 
 
@@ -135,6 +132,8 @@ def check_job_id(job_id: object, *, in_flow: bool = False) -> None:
     """
     if not isinstance(job_id, str):
         raise InvalidOption("job_id", f"expected text, not {job_id!r}")
+    if job_id:
+        filled("job_id", job_id)
     if _INTEGER.fullmatch(job_id) or job_id.startswith("0:"):
         raise InvalidOption("job_id", f"{job_id!r} is a number, and those are the server's to give; prefix it")
     if names_family(job_id):

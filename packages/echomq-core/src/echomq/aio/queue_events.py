@@ -107,8 +107,10 @@ class QueueEvents:
         """Fix where reading begins: whatever happens after this returned will be read.
 
         Raises:
+            ConnectionClosed: It is closed already.
             DriverError: The server cannot be reached.
         """
+        self._refuse_if_closed()
         if self._last_id is None:
             self._last_id = await self._link.send(newest_id(self.keys))
 
@@ -118,8 +120,7 @@ class QueueEvents:
         Raises:
             ConnectionClosed: It is closed already.
         """
-        if self._closed.is_set():
-            raise ConnectionClosed(f"the events of queue {self.keys.queue!r} are closed; make another QueueEvents")
+        self._refuse_if_closed()
         return self
 
     async def __anext__(self) -> Event:
@@ -180,6 +181,10 @@ class QueueEvents:
         await self._link.close()
 
     # -- reading --------------------------------------------------------------------------------
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed.is_set():
+            raise ConnectionClosed(f"the events of queue {self.keys.queue!r} are closed; make another QueueEvents")
 
     async def _read(self) -> list[Event]:
         if self._reading:

@@ -42,11 +42,13 @@ async def result(self: Queue, job_id: str, *, timeout: Duration | None = None) -
         timeout: Longest wait, in ms or as ``timedelta``; None: as long as it takes.
 
     Raises:
+        InvalidOption: That is no id of a job.
         JobFailed: It failed, and no attempt is left; tells why.
         JobRemoved: It does not exist, and nothing is known of its end.
         ResultTimeout: It did not end in time.
         DriverError: The server was not reached within the connection's deadline, or refused.
     """
+    self.keys.job_named(job_id)
     limit_ms = None if timeout is None else duration_ms("timeout", timeout, minimum=1)
     ending = self._results.ending(job_id)
     try:

@@ -12,6 +12,7 @@ import attrs
 
 from echomq import codec, replies
 from echomq.call import Command, Reply, ScriptCall
+from echomq.checks import filled
 from echomq.errors import InvalidOption, JobNotFound, ProtocolError
 from echomq.job import Job
 from echomq.keys import Keys
@@ -332,4 +333,5 @@ def count_logs(keys: Keys, job_id: str) -> Command[int]:
 
 def get_deduplication_job_id(keys: Keys, deduplication_id: str) -> Command[str | None]:
     """Ask which job holds a deduplication id; decodes to None if none does."""
-    return Command(parts=("GET", keys.deduplication(deduplication_id)), decode=replies.optional_text, repeatable=True)
+    key = keys.deduplication(filled("deduplication_id", deduplication_id))
+    return Command(parts=("GET", key), decode=replies.optional_text, repeatable=True)

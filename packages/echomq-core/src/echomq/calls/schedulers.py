@@ -15,6 +15,7 @@ import attrs
 
 from echomq import codec, replies
 from echomq.call import Command, Reply, ScriptCall
+from echomq.checks import filled
 from echomq.codec import Raw
 from echomq.errors import InvalidOption, ProtocolError, script_error
 from echomq.job import Job
@@ -109,8 +110,7 @@ def add_job_scheduler(
 
 
 def _check(scheduler_id: object, repeat: Repeat, options: JobOptions, now_ms: int) -> None:
-    if not isinstance(scheduler_id, str) or not scheduler_id:
-        raise InvalidOption("scheduler_id", f"expected text that is not empty, not {scheduler_id!r}")
+    filled("scheduler_id", scheduler_id)
     if repeat.end_date is not None and repeat.end_date < now_ms:
         raise InvalidOption("end_date", f"lies in the past: {repeat.end_date} ms, now is {now_ms} ms")
     if options.job_id is not None:

@@ -104,8 +104,10 @@ class QueueEvents:
         """Fix where reading begins: whatever happens after this returned will be read.
 
         Raises:
+            ConnectionClosed: It is closed already.
             DriverError: The server cannot be reached.
         """
+        self._refuse_if_closed()
         if self._last_id is None:
             self._last_id = self._link.send(newest_id(self.keys))
 
@@ -115,8 +117,7 @@ class QueueEvents:
         Raises:
             ConnectionClosed: It is closed already.
         """
-        if self._closed.is_set():
-            raise ConnectionClosed(f"the events of queue {self.keys.queue!r} are closed; make another QueueEvents")
+        self._refuse_if_closed()
         return self
 
     def __next__(self) -> Event:
@@ -177,6 +178,10 @@ class QueueEvents:
         self._link.close()
 
     # -- reading --------------------------------------------------------------------------------
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed.is_set():
+            raise ConnectionClosed(f"the events of queue {self.keys.queue!r} are closed; make another QueueEvents")
 
     def _read(self) -> list[Event]:
         if self._reading:
