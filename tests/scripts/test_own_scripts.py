@@ -141,6 +141,10 @@ STATES = ("completed", "failed", "delayed", "active", "wait", "paused", "waiting
         ("removeTree", ("other", "bull:q:", 10, "1")),
         ("removeTree", ("a", "bull:q:", "many", "1")),
         ("removeTree", ("a",)),
+        ("releaseStuckParent", ("bull:q", "a", "soon")),
+        ("releaseStuckParent", ("bull:q",)),
+        ("removeStrays", ("everything", "a")),
+        ("removeStrays", ()),
     ],
 )
 def test_faulty_arguments(raw_client: RawClient, script: str, args: tuple[Any, ...]) -> None:
@@ -158,6 +162,8 @@ def test_faulty_arguments(raw_client: RawClient, script: str, args: tuple[Any, .
         ),
         "sweepJobs": ("bull:q:wait", "bull:q:events", "bull:q:repeat"),
         "removeTree": ("bull:q:a", "bull:q:repeat"),
+        "releaseStuckParent": ("bull:q:a", "bull:q:a:dependencies"),
+        "removeStrays": ("bull:q:",),
     }
 
     with pytest.raises(redis.ResponseError, match=script):

@@ -9,7 +9,6 @@ import attrs
 
 from echomq import codec, replies
 from echomq.call import Command, Reply, ScriptCall
-from echomq.checks import filled
 from echomq.errors import InvalidOption, JobLocked, script_error
 from echomq.keys import FAMILY_NAMES, Keys
 from echomq.states import JobState
@@ -18,6 +17,7 @@ __all__ = [
     "Swept",
     "clean",
     "count_existing",
+    "glob_escaped",
     "orphan_candidates",
     "remove_deduplication_key",
     "remove_job",
@@ -209,8 +209,13 @@ def scan_keys(keys: Keys, cursor: str, count: int) -> Command[tuple[str, list[st
     Returns:
         Decodes to the next cursor, ``"0"`` at the end, and the keys found.
     """
-    pattern = "".join(f"\\{letter}" if letter in "*?[]\\^" else letter for letter in keys.base) + "*"
+    pattern = f"{glob_escaped(keys.base)}*"
     return Command(parts=("SCAN", cursor, "MATCH", pattern, "COUNT", count), decode=_read_scan, repeatable=True)
+
+
+def glob_escaped(text: str) -> str:
+    """Return a pattern of SCAN that stands for this text only."""
+    return "".join(f"\\{letter}" if letter in "*?[]\\^" else letter for letter in text)
 
 
 def _read_scan(reply: Reply) -> tuple[str, list[str]]:
@@ -262,7 +267,7 @@ def remove_deduplication_key(
     Returns:
         Decodes to False if nothing was freed.
     """
-    key = keys.deduplication(filled("deduplication_id", deduplication_id))
+    key = keys.deduplication(deduplication_id)
     if job_id is None:
         return Command(parts=("DEL", key), decode=replies.flag, repeatable=True)
     return ScriptCall(

@@ -16,6 +16,7 @@ from echomq.errors import EchoMQError, PluginError, UsageError
 from . import FAILURE, INTERRUPTED, USAGE, version_text
 from .counts import counts
 from .demo import demo
+from .doctor import doctor
 from .jobs import add
 from .scripts import export
 from .worker import worker
@@ -36,6 +37,7 @@ app.command()(demo)
 app.command()(worker)
 app.command()(add)
 app.command()(counts)
+app.command()(doctor)
 app.add_typer(scripts, name="lua")
 scripts.command()(export)
 

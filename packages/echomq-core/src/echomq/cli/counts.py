@@ -18,9 +18,9 @@ from echomq.driver import Connection
 from echomq.errors import EchoMQError, UsageError
 from echomq.keys import Keys
 from echomq.states import JobState
-from echomq.sync import connect
 
-from .parameters import PREFIX, Prefix, Url, lasting_url
+from .connecting import connected
+from .parameters import PREFIX, Prefix, Url
 
 __all__ = ["COLOURS", "counts"]
 
@@ -51,16 +51,13 @@ def counts(
     if as_json and watch:
         raise UsageError("--json shows one moment and does not go with --watch")
     keys = [Keys(queue, prefix) for queue in queues]
-    connection = connect(lasting_url(url))
-    try:
+    with connected(url) as connection:
         if as_json:
             print(json.dumps(_count(connection, keys)))
         elif watch:
             _watch(connection, keys, interval)
         else:
             Console().print(_table(_count(connection, keys)))
-    finally:
-        connection.close()
 
 
 def _watch(connection: Connection, keys: Sequence[Keys], interval_s: float) -> None:

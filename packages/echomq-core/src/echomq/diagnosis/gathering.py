@@ -1,0 +1,157 @@
+"""Plans that look at a server and at a queue; they only read.
+
+Bounded, whatever the size of the queue: pages of 500 ids or keys, at most
+``budget`` ids and ten times as many keys, at most 200 odd ids of a kind. What
+looks odd is looked at again in a single moment, since jobs move meanwhile.
+
+Source: issue "Operations", ``doctor``; protocol spec 01 section 2.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from echomq import codec, replies
+from echomq.call import Argument, Batch, Reply
+from echomq.calls.remove import glob_escaped
+from echomq.errors import EchoMQError, ServerRefused
+from echomq.keys import Keys
+from echomq.plans import Plan
+
+from .asking import as_pairs, raw
+from .facts import LISTS, PLACES, QueueFacts, ServerFacts
+from .relations import odd_parents, stopped_schedulers, stray_deduplication
+from .rights import needed_commands
+from .sampling import odd_keys, sample, scan, standings
+
+__all__ = ["find_queues", "look_at_queue", "look_at_server", "read_info"]
+
+_SETTINGS = ("appendfsync", "save", "min-replicas-to-write", "maxclients")
+
+
+def look_at_server(keys: Keys) -> Plan[ServerFacts]:
+    """Ask a server about itself.
+
+    Args:
+        keys: A queue, whose key space the user must be allowed to use.
+    """
+    asked = [raw("INFO"), *(raw("CONFIG", "GET", name) for name in _SETTINGS)]
+    info, *settings = yield Batch(requests=tuple(asked))
+    if isinstance(info, EchoMQError):
+        info = b""
+    found: dict[str, str] = {}
+    for setting in settings:
+        if not isinstance(setting, EchoMQError):
+            found.update(as_pairs(setting))
+    refused = yield from _refused(keys)
+    return ServerFacts(info=read_info(info), settings=found, refused=refused)
+
+
+def read_info(reply: Reply) -> dict[str, str]:
+    """Return the fields of INFO; lines that are none are passed over."""
+    text = replies.text(reply)
+    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line and not line.startswith("#"))
+
+
+def _refused(keys: Keys) -> Plan[dict[str, str]]:
+    """Find out which commands this user may not run, without running any: in a transaction that is thrown away."""
+    first, last = raw("MULTI"), raw("DISCARD")
+    for outcome in (yield Batch(requests=(first, last))):
+        if isinstance(outcome, ServerRefused):
+            return {"MULTI": str(outcome)}
+    commands = needed_commands(f"{keys.base}echomq-doctor")
+    _, *outcomes, _ = yield Batch(requests=(first, *(raw(*command) for command in commands), last))
+    return {
+        _name(command): str(outcome)
+        for command, outcome in zip(commands, outcomes, strict=True)
+        if isinstance(outcome, ServerRefused)
+    }
+
+
+def _name(command: Sequence[Argument]) -> str:
+    return " ".join(map(str, command[:2])) if command[0] in ("CLIENT", "SCRIPT") else str(command[0])
+
+
+def find_queues(prefix: str, *, budget: int) -> Plan[list[str]]:
+    """Find the queues of a prefix, by their settings records.
+
+    Args:
+        prefix: Name space of the queues.
+        budget: A tenth of the keys to go through, about.
+    """
+    start = f"{prefix}:"
+    suffix = ":meta"
+    found, cursor = set(), "0"
+    for _ in range(max(1, budget // 100)):
+        reply = yield raw("SCAN", cursor, "MATCH", f"{glob_escaped(start)}*{suffix}", "COUNT", 1_000)
+        cursor, keys = replies.text(reply[0]), replies.texts(reply[1])
+        found |= {key[len(start) : -len(suffix)] for key in keys}
+        if cursor == "0":
+            break
+    return sorted(name for name in found if name and ":" not in name)
+
+
+def look_at_queue(keys: Keys, *, now_ms: int, budget: int, is_cluster: bool = False) -> Plan[QueueFacts]:
+    """Look at a queue.
+
+    Args:
+        keys: The queue.
+        now_ms: The present.
+        budget: Most ids to look at.
+        is_cluster: Leave out the keys, which a cluster lets nobody go through at once.
+    """
+    facts: dict[str, Any] = yield from _overview(keys, now_ms)
+    sampled = yield from sample(keys, facts["counts"], budget)
+    scanned, scanned_all, deduplication = None, False, {}
+    if not is_cluster:
+        found, scanned_all = yield from scan(keys, budget * 10)
+        scanned = len(found)
+        sampled.odd += yield from odd_keys(keys, found, sampled, facts["counts"])
+        deduplication = yield from stray_deduplication(keys, found)
+    return QueueFacts(
+        keys=keys,
+        now_ms=now_ms,
+        looked_at=sampled.looked_at,
+        legacy_markers=sampled.markers,
+        standings=(yield from standings(keys, dict.fromkeys(sampled.odd))),
+        parents=(yield from odd_parents(keys, sorted(sampled.of("waiting-children")), now_ms)),
+        stopped_schedulers=(yield from stopped_schedulers(keys)),
+        deduplication=deduplication,
+        scanned_count=scanned,
+        scanned_all=scanned_all,
+        **facts,
+    )
+
+
+def _overview(keys: Keys, now_ms: int) -> Plan[dict[str, Any]]:
+    sizes = {place: raw("LLEN" if place in LISTS else "ZCARD", keys.base + place) for place in PLACES}
+    due = now_ms * 4096
+    asked = {
+        **sizes,
+        "meta": raw("HGETALL", keys.meta),
+        "events": raw("XLEN", keys.events),
+        "overdue": raw("ZCOUNT", keys.delayed, "-inf", due),
+        "first": raw("ZRANGEBYSCORE", keys.delayed, "-inf", due, "WITHSCORES", "LIMIT", 0, 1),
+        "clients": raw("CLIENT", "LIST"),
+    }
+    outcomes = dict(zip(asked, (yield Batch(requests=tuple(asked.values()))), strict=True))
+    unreadable = {name: str(told) for name, told in outcomes.items() if isinstance(told, EchoMQError)}
+    known = {name: told for name, told in outcomes.items() if name not in unreadable}
+    first = replies.texts(known.get("first"))
+    clients = unreadable.pop("clients", None)
+    for twice in ("overdue", "first"):
+        unreadable.pop(twice, None)
+    return {
+        "counts": {place: replies.number(known.get(place)) for place in PLACES},
+        "meta": as_pairs(known.get("meta")),
+        "event_count": replies.number(known.get("events")),
+        "overdue_count": replies.number(known.get("overdue")),
+        "oldest_due_ms": codec.lenient_int(first[1]) // 4096 if len(first) == 2 else None,
+        "worker_names": None if clients is not None else _workers(keys, replies.text(known["clients"])),
+        "unreadable": unreadable,
+    }
+
+
+def _workers(keys: Keys, clients: str) -> tuple[str, ...]:
+    own = keys.client_name()
+    names = [field[5:] for line in clients.splitlines() for field in line.split(" ") if field.startswith("name=")]
+    return tuple(name[len(own) + 3 :] for name in names if name == own or name.startswith(f"{own}:w:"))

@@ -1,0 +1,125 @@
+"""What the doctor says about servers: from facts to findings, and on servers that are set up badly."""
+
+import re
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from echomq import diagnosis
+from echomq.diagnosis import ServerFacts, Severity
+from echomq.diagnosis.gathering import read_info
+from echomq.diagnosis.judging_server import judge_server
+from echomq.diagnosis.rights import needed_commands
+from echomq.keys import Keys
+from echomq.scripts import get_script, script_names
+from echomq.sync import connect
+from echomq.sync.run import perform
+from support.faults import acl_user, set_config
+from support.servers import Server, Servers
+
+GOOD = {
+    "redis_version": "7.2.4",
+    "role": "master",
+    "maxmemory_policy": "noeviction",
+    "maxmemory": "1000",
+    "used_memory": "10",
+    "aof_enabled": "1",
+    "aof_last_write_status": "ok",
+    "rdb_last_bgsave_status": "ok",
+    "connected_clients": "3",
+}
+SETTINGS = {"appendfsync": "always", "maxclients": "100", "save": "", "min-replicas-to-write": "0"}
+
+
+def _codes(**changed: str) -> dict[str, Severity]:
+    found = judge_server(ServerFacts(info={**GOOD, **changed}, settings=SETTINGS, refused={}))
+    return {finding.code: finding.severity for finding in found if finding.code != "server"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "codes"),
+    [
+        ({}, {}),
+        ({"maxmemory_policy": "allkeys-lru"}, {"eviction": Severity.ERROR}),
+        ({"maxmemory_policy": "allkeys-lru", "maxmemory": "0"}, {"eviction": Severity.WARNING}),
+        ({"used_memory": "800"}, {"memory": Severity.WARNING}),
+        ({"used_memory": "950"}, {"memory": Severity.ERROR}),
+        ({"aof_enabled": "0"}, {"no-append-log": Severity.WARNING}),
+        ({"aof_last_write_status": "err"}, {"disk": Severity.ERROR}),
+        ({"role": "slave"}, {"replica": Severity.ERROR}),
+        ({"connected_slaves": "2"}, {"replication-asynchronous": Severity.INFO}),
+        ({"redis_version": "5.0.7"}, {"server-too-old": Severity.ERROR}),
+        ({"loading": "1"}, {"loading": Severity.ERROR}),
+        ({"connected_clients": "99"}, {"clients": Severity.ERROR}),
+        ({"server_name": "valkey", "valkey_version": "9.1.0"}, {}),
+    ],
+)
+def test_findings(changed: Mapping[str, str], codes: Mapping[str, Severity]) -> None:
+    """Eviction, memory, persistence, replication, age and connections of a server are judged by what INFO tells."""
+    assert _codes(**changed) == codes
+
+
+def test_nothing_told() -> None:
+    """A server that tells nothing gives one warning that says so."""
+    found = judge_server(ServerFacts(info={}, settings={}, refused={}))
+
+    assert [finding.code for finding in found] == ["server-untold"]
+
+
+def test_info_is_read_leniently() -> None:
+    """Lines of INFO that are none are passed over."""
+    assert read_info(b"# Server\r\na:1\r\nnonsense\r\n:x\r\nb:c:d\r\n\xff\xfe") == {"a": "1", "": "x", "b": "c:d"}
+
+
+def test_every_command_of_the_scripts_is_tried() -> None:
+    """Each command that a script runs is among those whose rights are tried out."""
+    tried = {str(command[0]) for command in needed_commands("k")}
+    for name in script_names():
+        found = set(re.findall(r"redis\.p?call\('([A-Z]+)'", get_script(name).text))
+        assert not found - tried, name
+
+
+def _diagnosed(url: str) -> dict[str, Any]:
+    with closing(connect(url)) as connection:
+        plan = diagnosis.diagnose_server(Keys("work", "bull"))
+        return {finding.code: finding for finding in perform(connection, plan).findings}
+
+
+def test_server_with_full_rights(server: Server) -> None:
+    """On a plain server no right and no command is missing, and nothing is written by trying them out."""
+    found = _diagnosed(server.url)
+
+    assert not {"rights-missing", "commands-missing", "server-untold"} & found.keys()
+    with closing(server.client()) as client:
+        assert client.dbsize() == 0
+
+
+def test_least_rights_suffice(server: Server) -> None:
+    """A user with the least rights that are recommended misses none."""
+    rules = (">pw", "~bull:*", "+@read", "+@write", "+@scripting", "+@connection", "+@transaction", "+@blocking")
+    with acl_user(server, "least", *rules, "+time", "-@dangerous", "+info"):
+        found = _diagnosed(server.url.replace("//", "//least:pw@"))
+
+    assert "rights-missing" not in found
+
+
+def test_missing_rights_are_named(server: Server) -> None:
+    """Commands that a user may not run are named, with the rules that would allow them."""
+    with acl_user(server, "poor", ">pw", "~*", "+@all", "-zpopmin", "-hincrby"):
+        found = _diagnosed(server.url.replace("//", "//poor:pw@"))
+
+    assert found["rights-missing"].evidence[0] == "refused: HINCRBY, ZPOPMIN"
+    assert "+@write" in found["rights-missing"].advice
+
+
+def test_eviction_is_told(server: Server) -> None:
+    """A server that may evict keys is warned of (pain 22)."""
+    with set_config(server, **{"maxmemory-policy": "allkeys-lru"}):
+        assert _diagnosed(server.url)["eviction"].severity is Severity.WARNING
+
+
+def test_durable_server(servers: Servers) -> None:
+    """A server that writes each change to disk has no finding but what it is."""
+    assert _diagnosed(servers.start("redis", aof=True).url).keys() == {"server"}
