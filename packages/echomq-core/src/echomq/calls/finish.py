@@ -19,7 +19,7 @@ from echomq.options import Keep
 
 from .fetch import Take, Taken, read_taken, take_wire
 
-__all__ = ["complete", "fail", "move_to_delayed", "move_to_waiting_children", "retry_job"]
+__all__ = ["complete", "fail", "keep_wire", "move_to_delayed", "move_to_waiting_children", "retry_job"]
 
 _KEEP_ALL = {"count": -1}
 
@@ -119,7 +119,7 @@ def _finish(
 ) -> ScriptCall[Taken | None]:
     keys, job_id, options = job.keys, job.id, job.options
     wire = take_wire(take)
-    wire["keepJobs"] = _KEEP_ALL if keep is None else _keep_wire(keep)
+    wire["keepJobs"] = keep_wire(keep)
     wire["attempts"] = options.attempts
     wire["maxMetricsSize"] = "" if metrics_points is None else metrics_points
     # The scripts read the policy from the child's `parent` field; peers send these all the same (03 1.3).
@@ -139,8 +139,9 @@ def _finish(
     )
 
 
-def _keep_wire(keep: Keep) -> dict[str, int]:
-    return codec.to_wire(codec.KEEP_NAMES, keep) or _KEEP_ALL
+def keep_wire(keep: Keep | None) -> dict[str, int]:
+    """Return how many finished jobs stay, for msgpack; None keeps all."""
+    return (keep and codec.to_wire(codec.KEEP_NAMES, keep)) or _KEEP_ALL
 
 
 def _fields(reason: str | None, stacktrace: Sequence[str] | None) -> bytes | str:
