@@ -35,10 +35,11 @@ class Mind(RuleBasedStateMachine):
         self.most = concurrency
 
     @precondition(lambda self: isinstance(self.shell.taking, messages.Fetch))
-    @rule(found=FOUND)
-    def take_is_answered(self, found: Taken) -> None:
-        """A take is answered."""
-        self.shell.fetched(found)
+    @rule(found=FOUND, before=st.integers(0, 3))
+    def take_is_answered(self, found: Taken, before: int) -> None:
+        """A take is answered, with as many jobs as were asked for at most."""
+        assert isinstance(self.shell.taking, messages.Fetch)
+        self.shell.fetched(found, before=min(before, self.shell.taking.count - (found.job is not None)))
 
     @precondition(lambda self: self.shell.taking is not None)
     @rule(failure=ERRORS)
@@ -110,14 +111,16 @@ class Mind(RuleBasedStateMachine):
         """The state counts what is really under way."""
         shell, state = self.shell, self.shell.state
         assert shell.running == state.running
-        assert (shell.taking is not None) == state.fetching
+        assert (shell.taking.count if isinstance(shell.taking, messages.Fetch) else shell.taking is not None) == (
+            state.fetching
+        )
         assert len(shell.blocks) == state.waiting
         assert shell.checks == state.checking
 
     @invariant()
     def slots_suffice(self) -> None:
         """No more jobs run than the worker ever had slots."""
-        assert self.shell.running + (self.shell.taking is not None) <= self.most
+        assert self.shell.running + self.shell.state.fetching <= self.most
 
     @invariant()
     def nothing_is_taken_when_it_must_not_be(self) -> None:

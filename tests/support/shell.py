@@ -80,11 +80,11 @@ class Shell:
             self._perform(action)
         return self.last
 
-    def fetched(self, found: Taken) -> tuple[messages.Action, ...]:
-        """Answer the take under way."""
+    def fetched(self, found: Taken, *, before: int = 0) -> tuple[messages.Action, ...]:
+        """Answer the take under way; it may have brought other jobs before."""
         assert isinstance(self.taking, messages.Fetch)
         self.taking = None
-        return self.tell(messages.Fetched(take(), found, self.now_ms))
+        return self.tell(messages.Fetched(take(), found, self.now_ms, ((job(), take()),) * before))
 
     def failed(self, error: BaseException, *, may_have_run: bool = False) -> tuple[messages.Action, ...]:
         """Let the take or search under way fail."""

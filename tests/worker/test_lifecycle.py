@@ -420,16 +420,16 @@ async def test_cancelled_run_gives_jobs_back(desk: Desk) -> None:
 
 async def test_job_that_a_take_brings_to_a_cancelled_run_waits_again(desk: Desk) -> None:
     """Cancelling the run while a take is under way leaves no job behind, to be found when its lock runs out."""
-    await desk.add_many(50)
-    for inside in range(1, 11):
+    await desk.add_many(200)
+    for inside in (50, 100, 150):
         gate = Gate()
-        running = asyncio.ensure_future(desk.worker(gate, concurrency=50).run())
-        await gate.until_inside(inside)  # the takes of the others follow, one after the other
+        running = asyncio.ensure_future(desk.worker(gate, concurrency=200).run())
+        await gate.until_inside(inside)  # the take of the next fifty follows
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await happens(running)
 
-    assert await desk.counts() == {"waiting": 50}
+    assert await desk.counts() == {"waiting": 200}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -13,6 +13,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Coroutine
+from functools import lru_cache
 from typing import Any
 from uuid import uuid4
 
@@ -20,6 +21,7 @@ import attrs
 
 from echomq import replies
 from echomq.call import Command
+from echomq.calls.batches import Terms, take_jobs
 from echomq.calls.fetch import Take, move_to_active, wait_marker
 from echomq.calls.locks import move_stalled_jobs_to_wait
 from echomq.clock import mono_ms, wall_ms
@@ -27,8 +29,9 @@ from echomq.complaints import Complaints
 from echomq.driver import AsyncConnection
 from echomq.errors import EchoMQError, ReplyTimeout
 from echomq.keys import Keys
-from echomq.options import WorkerOptions
+from echomq.options import Keep, WorkerOptions
 from echomq.scheduling import messages
+from echomq.scheduling.batching import fetched
 from echomq.scheduling.outcome import HandedBack
 from echomq.scheduling.settling import stray_jobs
 from echomq.scheduling.state import Pace, WorkerState
@@ -82,6 +85,7 @@ class Shift:
     _renewal: Renewal = attrs.field(init=False)
     _control: Control = attrs.field(init=False)
     _owner: str = attrs.field(init=False, factory=lambda: f"{uuid4()}:")
+    _terms: "Callable[[Keep | None], Terms]" = attrs.field(init=False)
     _takes: int = attrs.field(init=False, default=0)
     _tasks: "set[asyncio.Task[None]]" = attrs.field(init=False, factory=set)
     _take: "asyncio.Task[None] | None" = attrs.field(init=False, default=None)
@@ -105,12 +109,14 @@ class Shift:
             paused=self.is_paused,
         )
         self.ended = self._loop.create_future()
+        self._terms = lru_cache(maxsize=64)(self._new_terms)
         self._complaints = Complaints(self.keys.queue, self.listeners)
         self.slots = Slots(
             connection=self.connection,
             options=options,
             processing=self.processing,
-            takes_more=lambda: self.state.takes_more,
+            terms=self._terms,
+            room_for=lambda ending: self.state.room_for(ending),
             released=self.happened,
             tell=self.listeners.call,
             complain=self._complaints.tell,
@@ -205,17 +211,34 @@ class Shift:
         options = self.options
         return Take(token=token, lock_ms=options.lock_duration, limiter=options.limiter, worker_name=options.name)
 
-    def _fetch(self, _: messages.Fetch) -> None:
-        self._take = self._start(self._take_one(self._new_take()))
+    def _new_terms(self, keep: Keep | None) -> Terms:
+        return Terms(keys=self.keys, take=self._new_take(""), keep=keep, metrics_points=self.options.metrics)
+
+    def _fetch(self, action: messages.Fetch) -> None:
+        takes = [self._new_take() for _ in range(action.count)]
+        self._take = self._start(self._take_jobs(takes) if len(takes) > 1 else self._take_one(takes[0]))
 
     async def _take_one(self, take: Take) -> None:
         try:
             taken = await self.connection.send(move_to_active(self.keys, take, wall_ms()))
         except EchoMQError as error:
-            self.happened(messages.Failed(error, getattr(error, "may_have_run", False), _dice()))
+            self._take_failed(error)
         else:
             self._answered()
             self.happened(messages.Fetched(take, taken, wall_ms()))
+
+    async def _take_jobs(self, takes: list[Take]) -> None:
+        call = take_jobs(self._terms(None), [take.token for take in takes], wall_ms())
+        try:
+            found = await self.connection.send(call)
+        except EchoMQError as error:
+            self._take_failed(error)
+        else:
+            self._answered()
+            self.happened(fetched(takes, found, wall_ms()))
+
+    def _take_failed(self, error: EchoMQError) -> None:
+        self.happened(messages.Failed(error, getattr(error, "may_have_run", False), _dice()))
 
     def _adopt(self, _: messages.Adopt) -> None:
         self._take = self._start(self._search())

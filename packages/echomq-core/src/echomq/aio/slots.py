@@ -1,4 +1,4 @@
-"""The jobs a worker holds: each in a task of its own, from the take to the stored result.
+"""The jobs a worker holds: each in a task of its own, from the take to its outcome, and on to the stored result.
 
 What an outcome means is decided by :mod:`echomq.scheduling`; here it is only
 carried out. A job is released exactly once, whatever happens to its task.
@@ -17,12 +17,13 @@ from typing import Any, TypeVar, cast
 import attrs
 
 from echomq.call import Command, ScriptCall
+from echomq.calls.batches import Terms
 from echomq.calls.fetch import Take, move_job_from_active_to_wait
 from echomq.clock import local_zone, wall_ms
 from echomq.driver import AsyncConnection
 from echomq.errors import ConnectionLost, EchoMQError, ProtocolError, ScriptError, ServerRefused
 from echomq.job import Job
-from echomq.options import WorkerOptions
+from echomq.options import Keep, WorkerOptions
 from echomq.scheduling.attempts import follow_up
 from echomq.scheduling.messages import Reported
 from echomq.scheduling.outcome import (
@@ -41,6 +42,7 @@ from echomq.scheduling.settling import Settled, SitOut, insistently, settle
 from echomq.scheduling.timing import pause_ms
 from echomq.signals import JobCancelled, Unrecoverable
 
+from .batches import Batches
 from .context import Context, ThreadContext
 from .processing import JobRunner
 from .stopping import attempt, stop
@@ -113,7 +115,8 @@ class Slots:
         connection: For all calls but the blocking ones.
         options: The worker's.
         processing: Runs the user's function.
-        takes_more: Tells whether a finish may bring the next job along.
+        terms: How jobs are taken and ended, for each rule of keeping them.
+        room_for: Tells how many jobs may come along when so many end.
         released: Told when a slot has got rid of its job.
         tell: Calls the listeners of a local event.
         complain: Told about errors that are not the job's.
@@ -125,18 +128,21 @@ class Slots:
     connection: AsyncConnection
     options: WorkerOptions
     processing: JobRunner
-    takes_more: Callable[[], bool]
+    terms: Callable[[Keep | None], Terms]
+    room_for: Callable[[int], int]
     released: Callable[[Reported], None]
     tell: Callable[..., None]
     complain: Callable[[BaseException], None]
     answered: Callable[[], None]
     left_ms: Callable[[], int | None]
     held: dict[Held, None] = attrs.field(init=False, factory=dict)
-    _spawn: "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]" = attrs.field(init=False)
+    batches: Batches = attrs.field(init=False)
+    spawn: "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]" = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """Remember the context variables of here, so that no job sees those of another."""
-        self._spawn = _spawner()
+        self.spawn = _spawner()
+        self.batches = Batches(slots=self, connection=self.connection, terms=self.terms, room_for=self.room_for)
 
     # -- a job's life ---------------------------------------------------------------------------
 
@@ -145,24 +151,42 @@ class Slots:
         held = Held(job, take, self.processing.context(job, take.token, self), time.monotonic())
         held.over = outcome is not None
         self.held[held] = None
-        held.task = self._spawn(self._work(held, outcome))
+        held.task = self.spawn(self._work(held) if outcome is None else self.report(held, outcome))
 
-    async def _work(self, held: Held, outcome: Outcome | None) -> None:
+    async def _work(self, held: Held) -> None:
+        outcome: Outcome | None = None
+        try:
+            outcome = await self._attempt(held)
+        finally:
+            if outcome is None:
+                self.release(held, Settled())
+        if not self.batches.join(held, outcome):
+            await self.report(held, outcome)
+
+    async def report(self, held: Held, outcome: Outcome, *, is_repeated: bool = False) -> None:
+        """Report how a job ended, and release it.
+
+        Args:
+            held: The job.
+            outcome: How.
+            is_repeated: A batch may have reported it already.
+        """
         settled = Settled()
         try:
-            outcome = outcome or await self._attempt(held)
-            settled = await self._settle(held, outcome)
+            settled = await self._settle(held, outcome, is_repeated=is_repeated)
             if settled.refused is not None:
                 outcome = await self._judge(held.job, settled.refused)
                 settled = await self._settle(held, outcome)
-            self._announce(held, outcome, settled)
+            if not held.given_up:
+                self.answered()
+                self.announce(held, outcome, settled)
         except EchoMQError as error:
             self.complain(error)
         except asyncio.CancelledError:
             if not (held.lost or held.given_up):
                 raise
         finally:
-            self._release(held, settled)
+            self.release(held, settled)
 
     async def _attempt(self, held: Held) -> Outcome:
         job = held.job
@@ -206,16 +230,17 @@ class Slots:
             answer = await answer
         return {backoff.type: lambda *_: answer}
 
-    async def _settle(self, held: Held, outcome: Outcome) -> Settled:
+    async def _settle(self, held: Held, outcome: Outcome, *, is_repeated: bool = False) -> Settled:
         if held.lost or held.given_up:
             return Settled()
-        plan = settle(held.job, outcome, held.take, self.options, fetch=self.takes_more(), now_ms=wall_ms())
+        fetch = self.room_for(1) > 0
+        plan = settle(
+            held.job, outcome, held.take, self.options, fetch=fetch, now_ms=wall_ms(), is_repeated=is_repeated
+        )
         return await self._insist(plan, held)
 
-    def _announce(self, held: Held, outcome: Outcome, settled: Settled) -> None:
-        if held.given_up:
-            return
-        self.answered()
+    def announce(self, held: Held, outcome: Outcome, settled: Settled) -> None:
+        """Tell the listeners how a job ended."""
         if settled.lost is not None:
             self.lost(held)
         if held.lost:
@@ -225,7 +250,8 @@ class Slots:
         elif (error := failure_of(outcome)) is not None:
             self.tell("failed", held.job, error)
 
-    def _release(self, held: Held, settled: Settled) -> None:
+    def release(self, held: Held, settled: Settled) -> None:
+        """Let go of a job, and start the one that came along; nothing if it was let go of before."""
         if held in self.held:
             del self.held[held]
             self.released(Reported(held.take, settled.taken, wall_ms(), settled.limited_ms, settled.stray))
@@ -278,7 +304,7 @@ class Slots:
         finally:
             if held.task is not None:
                 held.task.cancel()
-            self._release(held, Settled())
+            self.release(held, Settled())
 
     async def idle(self) -> None:
         """Wait until no job is held."""

@@ -56,11 +56,13 @@ class Fetched:
         take: How it was taken.
         taken: What it found.
         wall_ms: The present on the wall clock, by which delayed jobs are due.
+        before: Jobs that it took before, if it took several, and how.
     """
 
     take: Take
     taken: Taken
     wall_ms: int
+    before: tuple[tuple[Job, Take], ...] = ()
 
 
 @attrs.frozen
@@ -191,7 +193,13 @@ Happened: TypeAlias = (
 
 @attrs.frozen
 class Fetch:
-    """Take the next job, and report :class:`Fetched` or :class:`Failed`."""
+    """Take the next job, and report :class:`Fetched` or :class:`Failed`.
+
+    Attributes:
+        count: How many jobs may be taken; fewer are no error.
+    """
+
+    count: int = 1
 
 
 @attrs.frozen

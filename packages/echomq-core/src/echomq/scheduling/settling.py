@@ -89,8 +89,12 @@ def is_passing(error: BaseException) -> bool:
     return isinstance(error, ServerNotReady) or (isinstance(error, ServerRefused) and error.prefix in _PASSING)
 
 
-def insistently(call: ScriptCall[Any] | Command[Any]) -> _Insisting:
+def insistently(call: ScriptCall[Any] | Command[Any], *, may_have_run: bool = False) -> _Insisting:
     """Send a call until it is answered.
+
+    Args:
+        call: What to send.
+        may_have_run: It was sent before, and its reply was lost.
 
     Returns:
         The decoded reply and False; or None and True if the server declined a repeat as
@@ -100,7 +104,6 @@ def insistently(call: ScriptCall[Any] | Command[Any]) -> _Insisting:
         EchoMQError: Whatever does not pass by itself.
     """
     failures = 0
-    may_have_run = False
     while True:
         try:
             return (yield call), False
@@ -116,7 +119,16 @@ def insistently(call: ScriptCall[Any] | Command[Any]) -> _Insisting:
             return None, True
 
 
-def settle(job: Job, outcome: Outcome, take: Take, options: WorkerOptions, *, fetch: bool, now_ms: int) -> Settling:
+def settle(
+    job: Job,
+    outcome: Outcome,
+    take: Take,
+    options: WorkerOptions,
+    *,
+    fetch: bool,
+    now_ms: int,
+    is_repeated: bool = False,
+) -> Settling:
     """Report how an attempt ended.
 
     Args:
@@ -126,11 +138,15 @@ def settle(job: Job, outcome: Outcome, take: Take, options: WorkerOptions, *, fe
         options: The worker's.
         fetch: Bring the next job along if that costs no call.
         now_ms: The present on the wall clock.
+        is_repeated: It was reported before that the job is done, and that reply was lost; it may have brought
+            a job along.
 
     Raises:
         EchoMQError: The server refused for a reason that neither passes nor concerns the job.
     """
     try:
+        if is_repeated and isinstance(outcome, Completed):
+            return (yield from _complete(job, outcome, take, options, fetch, now_ms, is_repeated=True))
         return (yield from _SETTLE[type(outcome)](job, outcome, take, options, fetch, now_ms))
     except _GONE as error:
         return Settled(lost=error)
@@ -138,7 +154,16 @@ def settle(job: Job, outcome: Outcome, take: Take, options: WorkerOptions, *, fe
         return Settled(refused=error)
 
 
-def _complete(job: Job, outcome: Completed, take: Take, options: WorkerOptions, fetch: bool, now_ms: int) -> Settling:
+def _complete(
+    job: Job,
+    outcome: Completed,
+    take: Take,
+    options: WorkerOptions,
+    fetch: bool,
+    now_ms: int,
+    *,
+    is_repeated: bool = False,
+) -> Settling:
     call = complete(
         job,
         outcome.value_json,
@@ -148,7 +173,7 @@ def _complete(job: Job, outcome: Completed, take: Take, options: WorkerOptions, 
         now_ms=now_ms,
         metrics_points=options.metrics,
     )
-    return (yield from _finish(job, call, fetch))
+    return (yield from _finish(job, call, fetch, is_repeated=is_repeated))
 
 
 def _fail(job: Job, outcome: Failed, take: Take, options: WorkerOptions, fetch: bool, now_ms: int) -> Settling:
@@ -165,10 +190,11 @@ def _fail(job: Job, outcome: Failed, take: Take, options: WorkerOptions, fetch: 
     return (yield from _finish(job, call, fetch))
 
 
-def _finish(job: Job, call: ScriptCall[Taken | None], fetch: bool) -> Settling:
-    taken, doubtful = yield from insistently(call)
+def _finish(job: Job, call: ScriptCall[Taken | None], fetch: bool, *, is_repeated: bool = False) -> Settling:
+    taken, doubtful = yield from insistently(call, may_have_run=is_repeated)
     if not doubtful:
         return Settled(taken=(taken or Taken()) if fetch else None)
+    fetch = fetch or is_repeated
     try:
         found, _ = yield from insistently(is_finished(job.keys, job.id))
     except JobNotFound:

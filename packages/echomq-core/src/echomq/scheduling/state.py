@@ -49,7 +49,7 @@ class WorkerState:
         concurrency: Jobs at one time.
         phase: How far the worker is on its way to the end.
         running: Slots in use: by jobs that run, are being reported, or are being given back.
-        fetching: A take is under way (or a search for lost replies); it holds a slot too.
+        fetching: How many slots wait for the take that is under way, or for a search for lost replies.
         waiting: A blocking read is under way.
         checking: A look for stalled jobs is under way.
         paused: Take nothing.
@@ -71,7 +71,7 @@ class WorkerState:
     concurrency: int
     phase: Phase = Phase.OPEN
     running: int = 0
-    fetching: bool = False
+    fetching: int = 0
     waiting: bool = False
     checking: bool = False
     paused: bool = False
@@ -107,7 +107,13 @@ class WorkerState:
         held_up = self.fetching or self.paused or self.retry_at or self.limited_until
         return self.phase is Phase.OPEN and self.free > 0 and not held_up
 
+    def room_for(self, ending: int) -> int:
+        """Return how many jobs may come along when so many end."""
+        if self.phase is not Phase.OPEN or self.paused or self.limited_until:
+            return 0
+        return max(0, ending + min(self.free, 0))
+
     @property
     def takes_more(self) -> bool:
         """Whether a job that ends may bring the next one along."""
-        return self.phase is Phase.OPEN and not self.paused and not self.limited_until and self.free >= 0
+        return self.room_for(1) > 0

@@ -2,8 +2,8 @@
 
 The rules it keeps, whatever the order of events:
 
-* One take at a time, and it holds a slot; one wait at a time. A finish brings
-  the next job along, so takes only fill slots that are free.
+* One take at a time, for all slots that are free, and it holds them; one wait at a
+  time. A finish brings the next job along, so takes only fill slots that are free.
 * No take and no wait while paused, rate limited, closing, or resting after a failure.
 * After a take that found nothing, wait; after a wait, and when a delayed job is
   due, take. After a failed wait, take, since a marker may have been popped and lost.
@@ -16,6 +16,7 @@ Source: design.md section 5; protocol spec 05 sections 4.3 to 4.8.
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from echomq.calls.batches import MOST_JOBS
 from echomq.calls.fetch import Take, Taken
 from echomq.errors import ConnectionClosed
 from echomq.job import Job
@@ -81,22 +82,16 @@ def _started(state: WorkerState, _: Started, now_ms: int) -> Step:
 
 def _fetched(state: WorkerState, happened: Fetched, now_ms: int) -> Step:
     told: tuple[Action, ...] = () if state.ready else (Announce("ready"),)
-    taken = happened.taken
+    taken, found = happened.taken, happened.before
+    if taken.job is not None:
+        found = (*found, (taken.job, happened.take))
+    state = state.but(fetching=0, ready=True, failures=0, retry_at=0, let_go_at=0)
+    if found:
+        state = state.but(running=state.running + len(found), empty=False, drained=False, next_delayed_at=0)
+        told = (*told, *(action for job, take in found for action in _use(state, job, take)))
     if taken.job is None:
-        state = state.but(fetching=False, ready=True, failures=0, retry_at=0, let_go_at=0)
         return _found_nothing(state, taken, happened.wall_ms, now_ms, told)
-    state = state.but(
-        fetching=False,
-        running=state.running + 1,
-        empty=False,
-        drained=False,
-        next_delayed_at=0,
-        ready=True,
-        failures=0,
-        retry_at=0,
-        let_go_at=0,
-    )
-    return _then(state, now_ms, (*told, *_use(state, taken.job, happened.take)))
+    return _then(state, now_ms, told)
 
 
 def _reported(state: WorkerState, happened: Reported, now_ms: int) -> Step:
@@ -129,7 +124,7 @@ def _failed(state: WorkerState, happened: Failed, now_ms: int) -> Step:
     # would have found is recovered as stalled.
     searches = happened.may_have_run or (state.stray and is_passing(happened.error))
     state = state.but(
-        fetching=False,
+        fetching=0,
         let_go_at=0,
         stray=searches and state.phase is Phase.OPEN,
         failures=state.failures + 1,
@@ -166,7 +161,7 @@ def _marked(state: WorkerState, happened: Marked, now_ms: int) -> Step:
 
 def _adopted(state: WorkerState, happened: Adopted, now_ms: int) -> Step:
     state = state.but(
-        fetching=False, stray=False, failures=0, retry_at=0, let_go_at=0, running=state.running + len(happened.found)
+        fetching=0, stray=False, failures=0, retry_at=0, let_go_at=0, running=state.running + len(happened.found)
     )
     return _then(state, now_ms, tuple(action for job, take in happened.found for action in _use(state, job, take)))
 
@@ -257,7 +252,7 @@ def _occupy(state: WorkerState, now_ms: int) -> Step:
     if state.fetching or state.free <= 0 or state.retry_at:
         return state, ()
     if state.stray:
-        return state.but(fetching=True), (Adopt(),)
+        return state.but(fetching=1), (Adopt(),)
     if state.limited_until:
         return state, ()
     if state.pace.until_drained and _is_drained(state, now_ms):
@@ -266,11 +261,16 @@ def _occupy(state: WorkerState, now_ms: int) -> Step:
         # A server ends blocked reads ten times a second: what is due sooner is taken beside the read.
         if not 0 < state.next_delayed_at <= now_ms:
             return state, ()
-        return state.but(fetching=True, next_delayed_at=0), (Fetch(),)
+        return _fetch(state)
     block_ms = wait_ms(state, now_ms) if state.empty else 0
     if block_ms:
         return state.but(waiting=True), (Wait(block_ms),)
-    return state.but(fetching=True, next_delayed_at=0), (Fetch(),)
+    return _fetch(state)
+
+
+def _fetch(state: WorkerState) -> Step:
+    count = min(state.free, MOST_JOBS)
+    return state.but(fetching=count, next_delayed_at=0), (Fetch(count),)
 
 
 def _is_drained(state: WorkerState, now_ms: int) -> bool:
@@ -292,7 +292,7 @@ def _close(state: WorkerState, now_ms: int) -> Step:
         state, actions = state.but(let_go_at=0), (*actions, StopFetching())
     if state.stray and not state.fetching:
         state, actions = (
-            state.but(fetching=True, let_go_at=now_ms + LET_GO_MS),
+            state.but(fetching=1, let_go_at=now_ms + LET_GO_MS),
             (*actions, Adopt()),
         )
     if state.phase is Phase.CLOSING and 0 < state.cut_at <= now_ms:
