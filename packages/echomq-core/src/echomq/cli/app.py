@@ -14,6 +14,7 @@ from echomq import plugins
 from echomq.errors import EchoMQError, PluginError, UsageError
 
 from . import FAILURE, INTERRUPTED, USAGE, version_text
+from .check import check
 from .counts import counts
 from .demo import demo
 from .doctor import doctor
@@ -38,6 +39,7 @@ app.command()(worker)
 app.command()(add)
 app.command()(counts)
 app.command()(doctor)
+app.command()(check)
 app.add_typer(scripts, name="lua")
 scripts.command()(export)
 

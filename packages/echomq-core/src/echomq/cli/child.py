@@ -11,9 +11,11 @@ import os
 import signal
 import sys
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from echomq.errors import EchoMQError, UsageError
+from echomq.probe import Probe, parse_place
 
 from . import FAILURE, USAGE
 from .target import load_target
@@ -36,7 +38,18 @@ async def _work(target: str) -> None:
 
 async def _run(worker: Any) -> None:
     async with worker:
-        await worker.run()
+        with _probe(worker):
+            await worker.run()
+
+
+def _probe(worker: Any) -> "AbstractContextManager[object]":
+    """Return the probe that was asked for; the second process listens one port up, and so on."""
+    place = os.environ.get("ECHOMQ_PROBE")
+    if not place:
+        return nullcontext()
+    host, port = parse_place(place)
+    silence = os.environ.get("ECHOMQ_PROBE_SILENCE")
+    return Probe(worker, f"{host}:{port + int(_number()) - 1}", silence=int(silence) if silence else None)
 
 
 def _number() -> str:

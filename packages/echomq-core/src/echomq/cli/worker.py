@@ -15,9 +15,10 @@ import typer
 from echomq import embedded
 from echomq.address import without_password
 from echomq.errors import UsageError
+from echomq.probe import parse_place
 
 from . import version_text
-from .parameters import Url, required_url
+from .parameters import Url, duration_ms, required_url
 from .processes import Pool
 from .target import check_target
 
@@ -32,6 +33,15 @@ def worker(
     reload: Annotated[
         bool, typer.Option("--reload", help="Start anew when a .py file below this folder changes.")
     ] = False,
+    probe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Answer /live, /ready, /metrics there; further processes one port up each."
+        ),
+    ] = None,
+    probe_silence: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Not ready when the server is silent for longer; 60s by default.")
+    ] = None,
     url: Url = None,
 ) -> None:
     """Run workers until Ctrl-C or SIGTERM: running jobs end first; a second one gives them back.
@@ -44,12 +54,30 @@ def worker(
     environment = dict(os.environ)
     if url:
         environment["ECHOMQ_URL"] = embedded.resolve(required_url(url))
+    environment |= _probe_settings(probe, probe_silence, processes)
     pool = start_pool(target, processes, environment, waits_for_change=reload)
     where = f" at {without_password(environment['ECHOMQ_URL'])}" if url else ""
     _say(f"{version_text()}: {target} in {processes} process{'es' * (processes > 1)}{where}; Ctrl-C ends it")
     asyncio.run(_supervise(pool, reload=reload))
     if pool.exit_code:
         raise typer.Exit(pool.exit_code)
+
+
+def _probe_settings(probe: str | None, silence: str | None, processes: int) -> dict[str, str]:
+    """Check what is said about probes and return it as the processes read it."""
+    if probe is None:
+        if silence is not None:
+            raise UsageError("--probe-silence goes with --probe HOST:PORT")
+        return {}
+    _, port = parse_place(probe)
+    if processes > 1 and not 0 < port <= 65_536 - processes:
+        raise UsageError(f"--probe: {processes} processes need as many ports from {port} on")
+    settings = {"ECHOMQ_PROBE": probe}
+    return (
+        settings
+        if silence is None
+        else {**settings, "ECHOMQ_PROBE_SILENCE": str(duration_ms("--probe-silence", silence))}
+    )
 
 
 def start_pool(target: str, count: int, environment: dict[str, str], *, waits_for_change: bool = False) -> Pool:
