@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 import redis
@@ -13,7 +13,7 @@ from support.not_run import missing
 from support.server_files import TIER_1, find_server_file
 from support.servers import ServerProcess
 
-__all__ = ["Cluster", "start_cluster", "wait_for"]
+__all__ = ["Cluster", "ask", "has_equal_replica", "start_cluster", "wait_for"]
 
 MASTERS = 3
 SLOTS = 16384
@@ -37,7 +37,14 @@ def wait_for(is_so: Callable[[], bool], what: str, within_s: float = WITHIN_S) -
         time.sleep(0.02)
 
 
-def ask(node: ServerProcess, *parts: object) -> Any:
+class Listening(Protocol):
+    """Whatever has an address."""
+
+    host: str
+    port: int
+
+
+def ask(node: Listening, *parts: object) -> Any:
     """Send one command to one node, whatever its slots."""
     client = redis.Redis(node.host, node.port, protocol=2, decode_responses=True, socket_timeout=5)
     with contextlib.closing(client):
@@ -112,7 +119,7 @@ class Cluster:
     def hold_writes(self, node: ServerProcess) -> None:
         """Let a node acknowledge no write any more, and wait until a replica has all that it did."""
         ask(node, "CLIENT", "PAUSE", 60_000, "WRITE")
-        wait_for(lambda: _has_equal_replica(node), "a replica caught up")
+        wait_for(lambda: has_equal_replica(node), "a replica caught up")
 
     def cut_off(self, node: ServerProcess) -> None:
         """Freeze a node: its connections stay open, nothing is answered."""
@@ -185,7 +192,7 @@ def _is_well(node: ServerProcess) -> bool:
     return ready and links and in_step and {entry[0] for entry in masters} == replicas
 
 
-def _has_equal_replica(node: ServerProcess) -> bool:
+def has_equal_replica(node: ServerProcess) -> bool:
     own = ask(node, "INFO", "replication")
     return any(
         isinstance(value, dict) and value.get("state") == "online" and value["offset"] == own["master_repl_offset"]

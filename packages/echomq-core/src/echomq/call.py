@@ -54,12 +54,14 @@ class Command(Generic[T]):
         repeatable: As in :class:`ScriptCall`.
         block_ms: How long the server itself may hold the reply back (0: not at
             all). A blocking command belongs on a connection of its own.
+        near: In a cluster, the key whose node is asked, where the command itself names none.
     """
 
     parts: tuple[Argument, ...]
     decode: Callable[[Reply], T]
     repeatable: bool = False
     block_ms: int = 0
+    near: str | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -98,6 +98,8 @@ def _routing_key(request: Request[Any]) -> str | None:
     """Return the first key of a request; None if any node will do."""
     if isinstance(request, ScriptCall):
         return request.keys[0] if request.keys else None
+    if request.near is not None:
+        return request.near
     parts = request.parts
     name = _text(parts[0]).upper()
     if name in _KEYLESS or (name in {"EVAL", "EVALSHA", "FCALL"} and not int(parts[2])):

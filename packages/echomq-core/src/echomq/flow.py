@@ -8,7 +8,6 @@ their parent before the server has seen it.
 Source: protocol spec 02 section 3.
 """
 
-import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ import attrs
 from .call import Batch
 from .calls.add import add_job, release_parent
 from .errors import EchoMQError, FlowFailed, InvalidOption, UsageError
+from .hash_slots import check_together, key_slot
 from .job import Job
 from .keys import DEFAULT_PREFIX, Keys
 from .options import Parent, check_job_id, job_options
@@ -95,21 +95,22 @@ class Flow:
     @property
     def is_spread(self) -> bool:
         """Whether its queues live on more than one slot, which a cluster cannot serve in one transaction."""
-        return len({_slot(job.keys.base) for job in self.jobs}) > 1
+        return len({key_slot(job.keys.base) for job in self.jobs}) > 1
 
     def refuse_spread(self) -> None:
         """Refuse a flow whose queues live on different slots of a cluster.
 
         Raises:
-            UsageError: They do; names two of them.
+            UsageError: They do, or a queue has no hash tag; names two of them.
         """
         first = self.jobs[0].keys
         for job in self.jobs:
-            if _slot(job.keys.base) != _slot(first.base):
+            if key_slot(job.keys.base) != key_slot(first.base):
                 raise UsageError(
                     f"queues {first.qualified_name!r} and {job.keys.qualified_name!r} of one flow live on different "
                     "slots of the cluster; give both the same hash tag, such as the prefix '{bull}'"
                 )
+        check_together(self.jobs)
 
 
 def build_flow(
@@ -179,14 +180,6 @@ class _Builder:
             check_job_id(options.job_id, in_flow=bool(parent or node.children))
         job = Job.from_options(keys, node.name, node.data, options, self.now_ms)
         return job if job.id else attrs.evolve(job, id=self.new_id())
-
-
-def _slot(key: str) -> int:
-    """Return the cluster slot of a queue's keys: CRC16 of the hash tag."""
-    _, opened, rest = key.partition("{")
-    tag, closed, _ = rest.partition("}")
-    # Without a tag each key of a queue hashes apart; the name itself then stands for "elsewhere".
-    return binascii.crc_hqx((tag if opened and closed and tag else key).encode(), 0) % 16384
 
 
 def read_flow(flow: Flow, outcomes: Sequence[Any]) -> tuple[FlowTree, ...]:

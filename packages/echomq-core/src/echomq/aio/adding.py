@@ -13,6 +13,7 @@ from echomq import middleware, plans, plugins
 from echomq.calls.add import add_job
 from echomq.clock import wall_ms
 from echomq.extensions import report
+from echomq.hash_slots import check_together
 from echomq.keys import DEFAULT_PREFIX, Keys
 
 from .run import opened, perform
@@ -64,6 +65,8 @@ async def add(
     """
     job = plans.draft(Keys(queue, prefix), name, data, options, {}, wall_ms())
     async with opened(connection) as link:
+        if link.is_cluster:
+            check_together([job])
         if layers := plugins.extensions().add_layers:
             return await perform(link, middleware.add(layers, job, report))
         return attrs.evolve(job, id=await link.send(add_job(job)))
@@ -96,6 +99,8 @@ async def add_bulk(
     """
     new = plans.drafts(Keys(queue, prefix), jobs, {}, wall_ms())
     async with opened(connection) as link:
+        if link.is_cluster:
+            check_together(new)
         if layers := plugins.extensions().add_layers:
             return await perform(link, middleware.add_bulk(layers, new, report, atomic=atomic))
         return await perform(link, plans.add_bulk(new, atomic=atomic))

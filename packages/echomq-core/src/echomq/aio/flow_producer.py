@@ -135,5 +135,5 @@ class FlowProducer:
         await self._connection.send(release_parent(job.keys, job.id, wall_ms()))
 
     async def _check_slots(self, flow: Flow) -> None:
-        if flow.is_spread and (await self._connection.server()).is_cluster:
+        if self._connection.is_cluster or (flow.is_spread and (await self._connection.server()).is_cluster):
             flow.refuse_spread()

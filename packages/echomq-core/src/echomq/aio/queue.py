@@ -21,6 +21,7 @@ from echomq.checks import whole
 from echomq.clock import wall_ms
 from echomq.closing import closed
 from echomq.extensions import report
+from echomq.hash_slots import check_queue, check_together
 from echomq.keys import DEFAULT_PREFIX, Keys
 from echomq.moments import duration_ms
 from echomq.states import JobState
@@ -87,6 +88,8 @@ class Queue:
         self._extensions = plugins.extensions()
         self._is_owner = not is_open(connection)
         self._connection: AsyncConnection = connect(connection) if self._is_owner else connection
+        if self._connection.is_cluster:
+            check_queue(self.keys)
         self._results = results.Results(self.keys, self._connection)
 
     def __repr__(self) -> str:
@@ -126,6 +129,8 @@ class Queue:
     async def add(self, name: str, data: object = None, **options: Unpack[JobKeywords]) -> Job:
         """Add one job; see :func:`echomq.add`."""
         job = plans.draft(self.keys, name, data, options, self._defaults, wall_ms())
+        if self._connection.is_cluster:
+            check_together([job])
         if layers := self._extensions.add_layers:
             return await self._perform(middleware.add(layers, job, report))
         return attrs.evolve(job, id=await self._send(add_calls.add_job(job)))
@@ -133,6 +138,8 @@ class Queue:
     async def add_bulk(self, jobs: Iterable[NewJob], *, atomic: bool = True) -> list[Job]:
         """Add many jobs in one round trip; see :func:`echomq.add_bulk`."""
         new = plans.drafts(self.keys, jobs, self._defaults, wall_ms())
+        if self._connection.is_cluster:
+            check_together(new)
         if layers := self._extensions.add_layers:
             return await self._perform(middleware.add_bulk(layers, new, report, atomic=atomic))
         return await self._perform(plans.add_bulk(new, atomic=atomic))

@@ -22,6 +22,7 @@ from echomq.closing import closed
 from echomq.entries import Listeners, check_own, start_id
 from echomq.errors import ConnectionClosed, EchoMQError, UsageError
 from echomq.events import Event
+from echomq.hash_slots import check_queue
 from echomq.keys import DEFAULT_PREFIX, Keys
 from echomq.moments import duration_ms
 from echomq.scheduling.settling import is_passing
@@ -83,6 +84,8 @@ class QueueEvents:
         self._last_id = start_id(last_event_id)
         self._block_ms = duration_ms("block", block, minimum=1)
         source = connection if is_open(connection) else connect(connection)
+        if source.is_cluster:
+            check_queue(self.keys)
         self._link: AsyncConnection = source.dedicated(name=f"{self.keys.client_name()}:qe")
         self._listeners = Listeners()
         self._fetched: deque[Event] = deque()

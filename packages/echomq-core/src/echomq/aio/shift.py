@@ -174,7 +174,8 @@ class Shift:
     async def _appear(self) -> None:
         """Open the blocking connection at once: others list workers by it, and a busy one may never wait."""
         try:
-            await self._blocking.send(Command(parts=("PING",), decode=replies.nothing, repeatable=True))
+            look = Command(parts=("EXISTS", self.keys.marker), decode=replies.nothing, repeatable=True)
+            await self._blocking.send(look)
         except EchoMQError as error:
             self._complaints.tell(error)
 

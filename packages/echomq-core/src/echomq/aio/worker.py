@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 import attrs
 
 from echomq.errors import UsageError
+from echomq.hash_slots import check_queue
 from echomq.keys import DEFAULT_PREFIX, Keys
 from echomq.listening import EVENTS
 from echomq.moments import Duration, duration_ms
@@ -84,8 +85,9 @@ class Worker:
         self._gone: asyncio.Event | None = None
         self._is_paused = False
         self._is_closed = False
-        if not is_open(connection):
-            connect(connection)  # touches nothing, and refuses here what would otherwise fail in run
+        # Making a connection touches nothing, and refuses here what would otherwise fail in run.
+        if (connection if is_open(connection) else connect(connection)).is_cluster:
+            check_queue(self.keys)
 
     async def __aenter__(self) -> Self:
         """Give the worker; nothing works until :meth:`run`."""

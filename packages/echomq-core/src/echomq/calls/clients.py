@@ -41,12 +41,13 @@ class Client:
 def get_workers(keys: Keys) -> Command[list[Client]]:
     """List the workers of a queue that are connected. Repeatable: it only reads."""
     own = keys.client_name()
-    return Command(parts=("CLIENT", "LIST"), decode=_Find(own, f"{own}:w:"), repeatable=True)
+    return Command(parts=("CLIENT", "LIST"), decode=_Find(own, f"{own}:w:"), repeatable=True, near=keys.marker)
 
 
 def get_event_readers(keys: Keys) -> Command[list[Client]]:
     """List the readers of a queue's events that are connected. Repeatable: it only reads."""
-    return Command(parts=("CLIENT", "LIST"), decode=_Find(f"{keys.client_name()}:qe", None), repeatable=True)
+    find = _Find(f"{keys.client_name()}:qe", None)
+    return Command(parts=("CLIENT", "LIST"), decode=find, repeatable=True, near=keys.events)
 
 
 @attrs.frozen

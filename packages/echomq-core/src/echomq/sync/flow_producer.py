@@ -132,5 +132,5 @@ class FlowProducer:
         self._connection.send(release_parent(job.keys, job.id, wall_ms()))
 
     def _check_slots(self, flow: Flow) -> None:
-        if flow.is_spread and self._connection.server().is_cluster:
+        if self._connection.is_cluster or (flow.is_spread and self._connection.server().is_cluster):
             flow.refuse_spread()

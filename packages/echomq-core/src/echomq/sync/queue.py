@@ -18,6 +18,7 @@ from echomq.checks import whole
 from echomq.clock import wall_ms
 from echomq.closing import closed
 from echomq.extensions import report
+from echomq.hash_slots import check_queue, check_together
 from echomq.keys import DEFAULT_PREFIX, Keys
 from echomq.moments import duration_ms
 from echomq.states import JobState
@@ -84,6 +85,8 @@ class Queue:
         self._extensions = plugins.extensions()
         self._is_owner = not is_open(connection)
         self._connection: Connection = connect(connection) if self._is_owner else connection
+        if self._connection.is_cluster:
+            check_queue(self.keys)
         self._results = results.Results(self.keys, self._connection)
 
     def __repr__(self) -> str:
@@ -123,6 +126,8 @@ class Queue:
     def add(self, name: str, data: object = None, **options: Unpack[JobKeywords]) -> Job:
         """Add one job; see :func:`echomq.sync.add`."""
         job = plans.draft(self.keys, name, data, options, self._defaults, wall_ms())
+        if self._connection.is_cluster:
+            check_together([job])
         if layers := self._extensions.add_layers:
             return self._perform(middleware.add(layers, job, report))
         return attrs.evolve(job, id=self._send(add_calls.add_job(job)))
@@ -130,6 +135,8 @@ class Queue:
     def add_bulk(self, jobs: Iterable[NewJob], *, atomic: bool = True) -> list[Job]:
         """Add many jobs in one round trip; see :func:`echomq.sync.add_bulk`."""
         new = plans.drafts(self.keys, jobs, self._defaults, wall_ms())
+        if self._connection.is_cluster:
+            check_together(new)
         if layers := self._extensions.add_layers:
             return self._perform(middleware.add_bulk(layers, new, report, atomic=atomic))
         return self._perform(plans.add_bulk(new, atomic=atomic))

@@ -338,7 +338,7 @@ class Shift:
 
     def _greet(self, link: Connection) -> None:
         try:
-            link.send(Command(parts=("PING",), decode=replies.nothing, repeatable=True))
+            link.send(Command(parts=("EXISTS", self.keys.marker), decode=replies.nothing, repeatable=True))
         except EchoMQError as error:
             if link is self._blocking and not self._is_over:
                 self._complain(error)

@@ -1,0 +1,196 @@
+"""A master with a replica, watched by three sentinels."""
+
+import contextlib
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+import redis
+
+from support.clusters import ask, has_equal_replica, wait_for
+from support.not_run import missing
+from support.server_files import TIER_1, ServerFile, find_server_file
+from support.servers import START_TRIES, ServerProcess, free_port, ping
+
+__all__ = ["Watched", "running_sentinels", "start_sentinels"]
+
+SERVICE = "mq"
+SENTINELS = 3
+_DOWN_AFTER_MS = 500
+
+
+@attrs.define(kw_only=True)
+class SentinelProcess:
+    """One sentinel.
+
+    Attributes:
+        file: The program.
+        config: What its file of settings holds, but for the port.
+        host: Address it listens on.
+        port: TCP port.
+        folder: Settings and log; removed by :meth:`close`.
+    """
+
+    file: ServerFile
+    config: str
+    host: str = "127.0.0.1"
+    port: int = 0
+    folder: Path = attrs.field(factory=lambda: Path(tempfile.mkdtemp(prefix="emq-")))
+    _process: "subprocess.Popen[bytes] | None" = None
+
+    def start(self) -> None:
+        """Start it on a free port."""
+        for _ in range(START_TRIES):
+            self.port = free_port()
+            (self.folder / "s.conf").write_text(f"port {self.port}\nbind {self.host}\ndir {self.folder}\n{self.config}")
+            with (self.folder / "log").open("wb") as log:
+                command = [str(self.file.path), str(self.folder / "s.conf"), "--sentinel"]
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                )
+            while self._process.poll() is None:
+                if ping(self.host, self.port) and self._process.poll() is None:
+                    return
+                time.sleep(0.005)
+        raise RuntimeError(f"{self.file.path} did not start:\n{(self.folder / 'log').read_text('utf-8', 'replace')}")
+
+    def kill(self) -> None:
+        """Crash it."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def close(self) -> None:
+        """End it and throw its folder away."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@attrs.define(kw_only=True)
+class Watched:
+    """Two servers and their sentinels, and what tests do to them.
+
+    Attributes:
+        name: Kind of server, ``"redis"``.
+        servers: Master and replica, whichever is which.
+        sentinels: All three.
+        down: Servers that were killed.
+    """
+
+    name: str
+    servers: list[ServerProcess]
+    sentinels: list[SentinelProcess]
+    down: list[ServerProcess] = attrs.field(factory=list)
+
+    def url(self, scheme: str | None = None, user: str = "", db: int = 0, **options: object) -> str:
+        """URL of all sentinels."""
+        hosts = ",".join(f"{one.host}:{one.port}" for one in self.sentinels)
+        query = "&".join(f"{name}={value}" for name, value in options.items())
+        scheme = scheme or f"{self.name}+sentinel"
+        return f"{scheme}://{user and f'{user}@'}{hosts}/{SERVICE}/{db}?{query}".rstrip("?")
+
+    def master(self) -> ServerProcess:
+        """Who is master, as the first sentinel sees it."""
+        _, port = ask(self.sentinels[0], "SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
+        return next(server for server in self.servers if server.port == int(port))
+
+    def client(self, **settings: Any) -> redis.Redis:
+        """Return a plain client of the master of this moment; close it after use."""
+        master = self.master()
+        return redis.Redis(master.host, master.port, **{"protocol": 2, **settings})
+
+    def kill(self, server: ServerProcess) -> None:
+        """Crash a server, once its replica has all that it acknowledged; see :meth:`Cluster.kill`."""
+        ask(server, "CLIENT", "PAUSE", 60_000, "WRITE")
+        wait_for(lambda: has_equal_replica(server), "the replica caught up")
+        server.kill()
+        self.down.append(server)
+
+    def cut_off(self, server: ServerProcess) -> None:
+        """Freeze a server: its connections stay open, nothing is answered."""
+        server.pause()
+        self.down.append(server)
+
+    def heal(self) -> None:
+        """Start what was killed again, as a replica at once, and wait until all is well."""
+        for server in self.down:
+            if server.is_running:
+                server.resume()
+            else:
+                server.start()
+            master = self.master()
+            if master is not server:
+                ask(server, "REPLICAOF", master.host, master.port)
+        self.down.clear()
+        for server in self.servers:
+            ask(server, "CLIENT", "UNPAUSE")
+        self.wait_until_well()
+
+    def wait_until_well(self) -> None:
+        """Wait until all sentinels agree on the master, and its replica is in step."""
+        for sentinel in self.sentinels:
+            wait_for(partial(self._agrees, sentinel), f"sentinel {sentinel.port} is well")
+        wait_for(lambda: has_equal_replica(self.master()), "the replica is in step")
+
+    def _agrees(self, sentinel: SentinelProcess) -> bool:
+        told = ask(sentinel, "SENTINEL", "MASTER", SERVICE)
+        seen = told if isinstance(told, dict) else dict(zip(told[::2], told[1::2], strict=True))
+        others = int(seen["num-other-sentinels"]) == len(self.sentinels) - 1
+        return others and int(seen["num-slaves"]) >= 1 and int(seen["port"]) == self.master().port
+
+    def close(self) -> None:
+        """End all."""
+        for sentinel in self.sentinels:
+            sentinel.close()
+        for server in self.servers:
+            if server in self.down and server.is_running:
+                server.resume()
+            server.kill()
+            server.close()
+
+
+def start_sentinels(name: str, config: str = "", args: tuple[str, ...] = ()) -> Watched:
+    """Start a master, a replica and three sentinels; close them after use.
+
+    Args:
+        name: One of :data:`support.server_files.KINDS`.
+        config: Further lines of the sentinels' settings.
+        args: Further arguments of the servers.
+    """
+    file = find_server_file(name)
+    if isinstance(file, str):
+        missing(name, file, required=name in TIER_1)
+    watched = Watched(name=name.partition("-")[0], servers=[], sentinels=[])
+    try:
+        for _ in range(2):
+            watched.servers.append(ServerProcess(file=file, args=("--repl-diskless-sync-delay", "0", *args)))
+            watched.servers[-1].start()
+        master, replica = watched.servers
+        ask(replica, "REPLICAOF", master.host, master.port)
+        watch = (
+            f"sentinel monitor {SERVICE} {master.host} {master.port} 2\n"
+            f"sentinel down-after-milliseconds {SERVICE} {_DOWN_AFTER_MS}\n"
+            f"sentinel failover-timeout {SERVICE} 3000\nsentinel parallel-syncs {SERVICE} 1\n{config}\n"
+        )
+        for _ in range(SENTINELS):
+            watched.sentinels.append(SentinelProcess(file=file, config=watch))
+            watched.sentinels[-1].start()
+        watched.wait_until_well()
+    except BaseException:
+        watched.close()
+        raise
+    return watched
+
+
+@contextlib.contextmanager
+def running_sentinels(name: str) -> Iterator[Watched]:
+    """Have servers with sentinels for the length of a ``with`` block."""
+    with contextlib.closing(start_sentinels(name)) as watched:
+        yield watched
