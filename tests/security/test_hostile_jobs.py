@@ -7,7 +7,7 @@ import pytest
 
 from echomq import Job
 from echomq.states import JobState
-from support.desk import Desk, happens
+from support.desk import Desk, gathered, happens
 
 DEEP = "[" * 100_000
 
@@ -144,10 +144,29 @@ async def test_broken_scheduler_record(desk: Desk) -> None:
     await desk.do("ZADD", desk.keys.repeat, "1000", "s")
     await desk.do("HSET", desk.keys.scheduler("s"), "every", "x", "offset", "y", "ic", "z")
     worker = desk.worker(use)
-    complaints = []
+    complaints: list[BaseException] = []
     worker.on("error", complaints.append)
 
     await happens(worker.run(until="drained"))
 
     assert (await desk.job("repeat:s:1000")).is_completed
     assert complaints
+
+
+async def test_id_that_is_no_text(desk: Desk) -> None:
+    """An id that is not UTF-8 cannot be told to any client; its job is not run, and those beside it are."""
+    ran: list[str] = []
+
+    async def note(job: Job) -> None:
+        ran.append(job.id)
+
+    await desk.do("HSET", desk.keys.base.encode() + b"\xff\xfe", "name", "n", "data", '"good"')
+    await desk.do("RPUSH", desk.keys.wait, b"\xff\xfe")
+    good = await desk.add_many(3)
+    worker = desk.worker(note, drain_delay=200)
+    done = gathered(worker, "completed", len(good), worker.stop)
+
+    await happens(worker.run())
+    await happens(done)
+
+    assert sorted(ran) == sorted(good)

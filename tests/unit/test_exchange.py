@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from echomq import scripts
-from echomq.call import Batch
-from echomq.errors import ServerNotReady, ServerRefused
-from echomq.exchange import exchange_batch, parse_info, parts, text_parts
+from echomq.call import Batch, Command
+from echomq.errors import ProtocolError, ServerNotReady, ServerRefused
+from echomq.exchange import decoded, exchange_batch, parse_info, parts, text_parts
 from echomq.resp import server_error
 from support.requests import command, run
 
@@ -117,3 +117,14 @@ def test_info(text: str, name: str, version: tuple[int, ...], policy: str | None
     for reply in (text.encode(), text):
         info = parse_info(reply)
         assert (info.name, info.version, info.maxmemory_policy) == (name, version, policy)
+
+
+@pytest.mark.parametrize("error", [TypeError, ValueError, KeyError, IndexError, RecursionError, OverflowError])
+def test_unreadable_reply(error: type[Exception]) -> None:
+    """Whatever goes wrong while a reply is read is our error that names the request, and shows nothing of the reply."""
+
+    def fail(_: Any) -> Any:
+        raise error("secret")
+
+    with pytest.raises(ProtocolError, match="GET: the server's reply has a shape that cannot be read"):
+        decoded(Command(parts=("GET", "k"), decode=fail), b"secret")

@@ -13,14 +13,26 @@ Source: design.md section 4; protocol spec 05 section 1.
 
 import re
 from collections.abc import Generator, Iterable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from .call import Argument, Batch, Reply, Request, ScriptCall
 from .driver import ServerInfo
-from .errors import EchoMQError, ServerRefused
+from .errors import EchoMQError, ProtocolError, ServerRefused
 from .scripts import get_script
 
-__all__ = ["Exchange", "Parts", "exchange_batch", "is_unknown_script", "parse_info", "parts", "refused", "text_parts"]
+__all__ = [
+    "Exchange",
+    "Parts",
+    "decoded",
+    "exchange_batch",
+    "is_unknown_script",
+    "parse_info",
+    "parts",
+    "refused",
+    "text_parts",
+]
+
+T = TypeVar("T")
 
 Parts: TypeAlias = tuple[Argument, ...]
 """One line of a write: a command's name and arguments."""
@@ -64,11 +76,27 @@ _ADVICE = {
 }
 
 
+def decoded(request: Request[T], reply: Reply) -> T:
+    """Return what a reply stands for.
+
+    Raises:
+        EchoMQError: What the reply says.
+        ProtocolError: The reply has a shape that nothing in the contract has; callers never see anything else.
+    """
+    try:
+        return request.decode(reply)
+    except EchoMQError:
+        raise
+    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
+        name = request.script if isinstance(request, ScriptCall) else str(request.parts[0])
+        raise ProtocolError(f"{name}: the server's reply has a shape that cannot be read") from error
+
+
 def _outcome(request: Request[Any], reply: Reply) -> Any:
     if isinstance(reply, ServerRefused):
         return refused(request, reply)
     try:
-        return request.decode(reply)
+        return decoded(request, reply)
     except EchoMQError as error:
         return error
 

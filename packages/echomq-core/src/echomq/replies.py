@@ -19,7 +19,10 @@ from .errors import ProtocolError, script_error
 
 __all__ = [
     "Checked",
+    "entries",
     "flag",
+    "identifier",
+    "items",
     "nothing",
     "number",
     "optional_text",
@@ -79,6 +82,18 @@ def text(reply: Reply) -> str:
     raise unexpected(reply, "a text")
 
 
+def identifier(reply: Reply) -> str:
+    """Return a text that will be sent back, as ``str``.
+
+    Raises:
+        ProtocolError: The reply is no text, or not UTF-8: what it stands for could not be named again.
+    """
+    try:
+        return reply.decode() if isinstance(reply, bytes) else text(reply)
+    except UnicodeDecodeError:
+        raise ProtocolError(f"the server holds a job whose id is not UTF-8: {reply!r}; remove it by hand") from None
+
+
 def optional_text(reply: Reply) -> str | None:
     """Return a text reply as ``str``, and nil as None."""
     return None if reply is None else text(reply)
@@ -135,19 +150,43 @@ def unexpected(reply: Reply, expected: str) -> ProtocolError:
     return ProtocolError(f"the server replied {type(reply).__name__} where {expected} belongs")
 
 
-def stream(reply: Reply) -> Sequence[tuple[Reply, Reply]]:
+def items(reply: Reply) -> Sequence[Reply]:
+    """Return a list of replies; nil is an empty one.
+
+    Raises:
+        ProtocolError: The reply is no list.
+    """
+    if reply is None:
+        return []
+    if not isinstance(reply, (list, tuple)):
+        raise unexpected(reply, "a list")
+    return reply
+
+
+def entries(reply: Reply) -> list[tuple[Reply, Reply]]:
+    """Return entries of a stream, each with its id and its fields; nil: none.
+
+    Raises:
+        ProtocolError: The reply is no list of entries.
+    """
+    found = []
+    for entry in items(reply):
+        entry_id, fields = rows(entry, 2)
+        found.append((entry_id, fields))
+    return found
+
+
+def stream(reply: Reply) -> list[tuple[Reply, Reply]]:
     """Return the entries that a read of one stream gave, each with its id and its fields; nil: none.
 
     Raises:
         ProtocolError: The reply is no list of entries.
     """
-    if not reply:
+    if not items(reply):
         return []
     # One stream, as [[name, entries]] or, where replies can be maps, as [name, entries].
-    entries = (reply[0] if isinstance(reply[0], (list, tuple)) else reply)[1]
-    if not isinstance(entries, (list, tuple)):
-        raise unexpected(reply, "entries of a stream")
-    return entries
+    _, found = rows(reply[0] if isinstance(reply[0], (list, tuple)) else reply, 2)
+    return entries(found)
 
 
 def rows(reply: Reply, length: int) -> Sequence[Reply]:

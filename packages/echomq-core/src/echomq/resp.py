@@ -129,6 +129,13 @@ class _NeedMore(Exception):  # control flow inside this module, never seen outsi
     """The buffer ends before the reply does."""
 
 
+_LONGEST_LINE = 1024 * 1024
+_LONGEST_BLOCK = 512 * 1024 * 1024
+"""What servers themselves allow (``proto-max-bulk-len``); more would be held in memory for a server gone mad."""
+_MOST_ITEMS = 2**31 - 1
+_DEEPEST = 64
+
+
 @attrs.define
 class _PlainParser:
     """The parser for machines without the C library; re-reads a reply that came in pieces."""
@@ -136,6 +143,7 @@ class _PlainParser:
     _buffer: bytearray = attrs.field(factory=bytearray)
     _at: int = 0
     _wanted: int = 0
+    _depth: int = 0
 
     def feed(self, data: bytes, /) -> None:
         self._buffer += data
@@ -143,7 +151,7 @@ class _PlainParser:
     def gets(self) -> Reply:
         if len(self._buffer) < self._wanted:
             return INCOMPLETE
-        self._at = 0
+        self._at = self._depth = 0
         try:
             reply = self._read()
         except _NeedMore:
@@ -155,12 +163,14 @@ class _PlainParser:
     def _line(self) -> bytes:
         end = self._buffer.find(b"\r\n", self._at)
         if end < 0:
+            if len(self._buffer) - self._at > _LONGEST_LINE:
+                raise ProtocolError(f"expected a RESP reply, but the server sent a line of over {_LONGEST_LINE} bytes")
             raise _NeedMore
         line, self._at = bytes(self._buffer[self._at : end]), end + 2
         return line
 
-    def _block(self, length: int) -> bytes:
-        end = self._at + length
+    def _block(self, rest: bytes) -> bytes:
+        end = self._at + _size(rest, _LONGEST_BLOCK)
         if len(self._buffer) < end + 2:
             # A large block arrives in many pieces: parse again only when it is whole.
             self._wanted = end + 2
@@ -172,36 +182,58 @@ class _PlainParser:
         line = self._line()
         read = _READERS.get(line[:1])
         if read is None:
-            raise ProtocolError(f"expected a RESP reply, but the server sent {line[:40]!r}")
+            raise _unreadable(line)
         return read(self, line[1:])
 
-    def _items(self, count: int) -> list[Reply]:
-        return [self._read() for _ in range(count)]
+    def _items(self, rest: bytes, each: int = 1) -> list[Reply]:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise ProtocolError(f"expected a RESP reply, but the server sent lists nested over {_DEEPEST} deep")
+        items = [self._read() for _ in range(each * _size(rest, _MOST_ITEMS))]
+        self._depth -= 1
+        return items
 
 
-def _sized(parser: _PlainParser, rest: bytes) -> Reply:
-    return None if rest == b"-1" else parser._block(int(rest))
+def _unreadable(line: bytes) -> ProtocolError:
+    return ProtocolError(f"expected a RESP reply, but the server sent {line[:40]!r}")
 
 
-def _array(parser: _PlainParser, rest: bytes) -> Reply:
-    return None if rest == b"-1" else parser._items(int(rest))
+def _size(rest: bytes, limit: int) -> int:
+    size = _whole(rest)
+    if not 0 <= size <= limit:
+        raise ProtocolError(f"expected a size up to {limit}, but the server sent {rest[:40]!r}")
+    return size
+
+
+def _whole(rest: bytes) -> int:
+    try:
+        return int(rest)
+    except ValueError:
+        raise _unreadable(rest) from None
+
+
+def _double(rest: bytes) -> float:
+    try:
+        return float(rest)
+    except ValueError:
+        raise _unreadable(rest) from None
 
 
 _READERS: dict[bytes, Callable[[_PlainParser, bytes], Reply]] = {
     b"+": lambda _, rest: rest,
     b"-": lambda _, rest: server_error(rest.decode("utf-8", "replace")),
-    b":": lambda _, rest: int(rest),
-    b"$": _sized,
-    b"*": _array,
+    b":": lambda _, rest: _whole(rest),
+    b"$": lambda parser, rest: None if rest == b"-1" else parser._block(rest),
+    b"*": lambda parser, rest: None if rest == b"-1" else parser._items(rest),
     b"_": lambda _, __: None,
-    b",": lambda _, rest: float(rest),
+    b",": lambda _, rest: _double(rest),
     b"#": lambda _, rest: rest == b"t",
     b"(": lambda _, rest: rest,
-    b"=": lambda parser, rest: parser._block(int(rest))[4:],
-    b"!": lambda parser, rest: server_error(parser._block(int(rest)).decode("utf-8", "replace")),
-    b"~": lambda parser, rest: parser._items(int(rest)),
-    b">": lambda parser, rest: Push(parser._items(int(rest))),
-    b"%": lambda parser, rest: parser._items(2 * int(rest)),
+    b"=": lambda parser, rest: parser._block(rest)[4:],
+    b"!": lambda parser, rest: server_error(parser._block(rest).decode("utf-8", "replace")),
+    b"~": lambda parser, rest: parser._items(rest),
+    b">": lambda parser, rest: Push(parser._items(rest)),
+    b"%": lambda parser, rest: parser._items(rest, 2),
 }
 
 

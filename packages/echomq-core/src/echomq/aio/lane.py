@@ -27,7 +27,7 @@ import attrs
 from echomq.call import Batch, Command, Request, ScriptCall
 from echomq.driver import Connection, ConnectionOptions, ServerInfo
 from echomq.errors import ConnectionLost, DriverError, ServerRefused, UsageError
-from echomq.exchange import Parts, exchange_batch, is_unknown_script, parse_info, parts, refused, text_parts
+from echomq.exchange import Parts, decoded, exchange_batch, is_unknown_script, parse_info, parts, refused, text_parts
 from echomq.links import Reconnecting, broken, closed, is_demoted, is_final, no_reply
 from echomq.resp import Resp, canonical
 
@@ -137,7 +137,7 @@ class Lane:
                 raise refused(request, reply)
         if self._options.protocol == 3:
             reply = canonical(reply)
-        return request.decode(reply)
+        return decoded(request, reply)
 
     async def send_batch(self, batch: Batch, *, deadline_ms: int | None = None) -> list[Any]:
         """See :meth:`echomq.driver.AsyncConnection.send_batch`."""

@@ -16,13 +16,11 @@ __all__ = ["newest_id", "past_events", "publish_event", "read_events"]
 
 
 def _read_entries(reply: Reply) -> list[Event]:
-    if not isinstance(reply, (list, tuple)):
-        raise replies.unexpected(reply, "entries of a log")
-    return [read_event(replies.text(event_id), fields) for event_id, fields in reply]
+    return [read_event(replies.text(event_id), fields) for event_id, fields in replies.entries(reply)]
 
 
 def _read_streams(reply: Reply) -> list[Event]:
-    return _read_entries(replies.stream(reply))
+    return [read_event(replies.text(event_id), fields) for event_id, fields in replies.stream(reply)]
 
 
 def read_events(keys: Keys, after: str, block_ms: int, count: int = 1_000) -> Command[list[Event]]:
@@ -60,7 +58,8 @@ def newest_id(keys: Keys) -> Command[str]:
 
 
 def _read_newest(reply: Reply) -> str:
-    return replies.text(reply[0][0]) if reply else BEGINNING
+    found = replies.entries(reply)
+    return replies.text(found[0][0]) if found else BEGINNING
 
 
 def publish_event(keys: Keys, name: str, fields: Mapping[str, str], max_events: int) -> Command[str]:

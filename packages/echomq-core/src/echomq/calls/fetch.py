@@ -100,7 +100,7 @@ def read_taken(keys: Keys, reply: Reply) -> Taken:
     """Return what a take found.
 
     Raises:
-        ProtocolError: The reply has none of the contract's four shapes.
+        ProtocolError: The reply has none of the contract's four shapes, or the job's id is no text.
 
     Source: protocol spec 03 section 2, S12.
     """
@@ -108,8 +108,7 @@ def read_taken(keys: Keys, reply: Reply) -> Taken:
         raise replies.unexpected(reply, "what a take found")
     fields, job_id = reply[0], reply[1]
     if not (isinstance(fields, int) and isinstance(job_id, int)):
-        job = Job.from_hash(keys, replies.text(job_id), fields, JobState.ACTIVE)
-        return Taken(job=job)
+        return Taken(job=Job.from_hash(keys, replies.identifier(job_id), fields, JobState.ACTIVE))
     limited_ms, next_ms = (*reply[2:4], 0, 0)[:2]
     return Taken(limited_ms=max(replies.number(limited_ms), 0), next_delayed_at_ms=max(replies.number(next_ms), 0))
 

@@ -60,11 +60,11 @@ def get_metrics(keys: Keys, state: JobState, start: int = 0, end: int = -1) -> S
 
 def _read_metrics(reply: Reply) -> Metrics:
     meta, points, point_count = replies.rows(reply, 3)
-    count, previous_ms, previous_count = (*(meta or ()), None, None, None)[:3]
+    count, previous_ms, previous_count = (*replies.items(meta), None, None, None)[:3]
     return Metrics(
         count=replies.number(count),
         previous_ms=replies.number(previous_ms),
         previous_count=replies.number(previous_count),
-        points=tuple(map(replies.number, points or ())),
+        points=tuple(map(replies.number, replies.items(points))),
         point_count=replies.number(point_count),
     )

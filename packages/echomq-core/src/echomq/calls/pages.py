@@ -65,10 +65,10 @@ def _read_page(reply: Reply) -> Page:
         raise replies.unexpected(reply, "a page")
     cursor, offset, rows, total, *rest = reply
     items: dict[str, str | None] = {}
-    for row in rows or ():
-        name, value = row if isinstance(row, (list, tuple)) else (row, None)
+    for row in replies.items(rows):
+        name, value = replies.rows(row, 2) if isinstance(row, (list, tuple)) else (row, None)
         items[replies.text(name)] = replies.optional_text(value)
-    hashes = rest[0] if rest and rest[0] else []
+    hashes = replies.items(rest[0]) if rest else []
     jobs = {key: _child(key, fields) for key, fields in zip(items, hashes, strict=False) if fields}
     return Page(
         cursor=replies.text(cursor), offset=replies.number(offset), items=items, total=replies.number(total), jobs=jobs

@@ -226,7 +226,7 @@ class _ReadJobs:
     def __call__(self, reply: Reply) -> list[Job]:
         jobs: dict[str, Job] = {}
         for state, row in zip(self.states, replies.rows(reply, len(self.states)), strict=True):
-            for item in row or ():
+            for item in replies.items(row):
                 job_id, fields = replies.rows(item, 2)
                 job = Job.from_hash(self.keys, replies.text(job_id), fields, state)
                 jobs.setdefault(job.id, job)
@@ -277,7 +277,7 @@ class _ReadFinished:
     job_id: str
 
     def __call__(self, reply: Reply) -> Finished:
-        code, value = (*reply, None)[:2] if isinstance(reply, (list, tuple)) else (reply, None)
+        code, value = (*reply, None, None)[:2] if isinstance(reply, (list, tuple)) else (reply, None)
         code = replies.number(code)
         if code == -1:
             raise JobNotFound("isFinished", self.job_id)

@@ -83,7 +83,8 @@ def find_queues(prefix: str, *, budget: int) -> Plan[list[str]]:
     found, cursor = set(), "0"
     for _ in range(max(1, budget // 100)):
         reply = yield raw("SCAN", cursor, "MATCH", f"{glob_escaped(start)}*{suffix}", "COUNT", 1_000)
-        cursor, keys = replies.text(reply[0]), replies.texts(reply[1])
+        next_cursor, page = replies.rows(reply, 2)
+        cursor, keys = replies.text(next_cursor), replies.texts(page)
         found |= {key[len(start) : -len(suffix)] for key in keys}
         if cursor == "0":
             break

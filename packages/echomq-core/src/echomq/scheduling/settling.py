@@ -281,7 +281,7 @@ def stray_jobs(
         held = is_held()
         found += [
             (job_id, token)
-            for job_id, token in zip(part, tokens, strict=True)
+            for job_id, token in zip(part, tokens, strict=False)
             if token is not None and token.startswith(owner) and job_id not in held
         ]
     jobs = []
@@ -296,4 +296,4 @@ _STEP = 1_000
 
 
 def _optional_texts(reply: Any) -> list[str | None]:
-    return [replies.optional_text(item) for item in reply]
+    return [replies.optional_text(item) for item in replies.items(reply)]

@@ -21,7 +21,7 @@ import attrs
 from echomq.call import Batch, Command, Reply, Request, ScriptCall
 from echomq.driver import ConnectionOptions, ServerInfo
 from echomq.errors import ConnectionLost, DriverError, ProtocolError, ReplyTimeout, ServerRefused
-from echomq.exchange import Parts, exchange_batch, is_unknown_script, parse_info, parts, refused, text_parts
+from echomq.exchange import Parts, decoded, exchange_batch, is_unknown_script, parse_info, parts, refused, text_parts
 from echomq.links import Reconnecting, broken, closed, is_demoted, is_final, no_reply
 from echomq.resp import INCOMPLETE, Parser, Resp, canonical, packed
 
@@ -134,7 +134,7 @@ class Link:
                 (reply,) = self._round_trip([text_parts(request)], request.repeatable, deadline)
         if isinstance(reply, ServerRefused):
             raise refused(request, reply)
-        return request.decode(reply)
+        return decoded(request, reply)
 
     def send_batch(self, batch: Batch, *, deadline_ms: int | None = None) -> list[Any]:
         """See :meth:`echomq.driver.Connection.send_batch`."""
