@@ -457,5 +457,5 @@ def test_reason_with_an_odd_file_name() -> None:
 
 def test_names_that_cannot_be_sent() -> None:
     """A name with half a character is refused before anything is sent."""
-    with pytest.raises(NotEncodable):
-        add.add_job(Job.from_options(Q, "caf\udce9", None, job_options(), T))
+    with pytest.raises(InvalidOption, match="name: "):
+        Job.from_options(Q, "caf\udce9", None, job_options(), T)
