@@ -100,6 +100,7 @@ _SENTINEL_TLS_OPTIONS = {f"sentinel_{name}": option for name, option in _TLS_OPT
 
 _HEAD = re.compile(r"[A-Za-z0-9+.-]*://|")
 _PASSWORD_OPTION = re.compile(r"(password=)[^&#]*")
+_FRAGMENT = re.compile("#.+", re.DOTALL)
 
 
 def without_password(url: str) -> str:
@@ -107,6 +108,8 @@ def without_password(url: str) -> str:
     head = _HEAD.match(url)
     scheme = head[0] if head else ""
     secret, at, rest = _PASSWORD_OPTION.sub(r"\1***", url[len(scheme) :]).rpartition("@")
+    # Where a '#' in a password was not written %23, the rest of it stands here.
+    rest = _FRAGMENT.sub("#***", rest)
     user = secret.partition(":")[0] if scheme else "***"
     return f"{scheme}{user}{':***' if ':' in secret and scheme else ''}{at}{rest}" if at else f"{scheme}{rest}"
 

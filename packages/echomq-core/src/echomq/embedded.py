@@ -28,6 +28,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import attrs
 
+from .address import without_password
 from .embedded_folder import ServerFolder
 from .errors import UsageError
 
@@ -142,7 +143,9 @@ def _parts(url: str) -> tuple[str, str]:
     """Split into the folder, "" for none, and the options with their question mark."""
     split = urlsplit(url)
     if split.scheme != "embedded" or split.netloc or split.fragment or (split.path and split.path[0] != "/"):
-        raise UsageError(f"wrong connection URL {url!r}: expected embedded: or embedded:///absolute/path/of/a/folder")
+        raise UsageError(
+            f"wrong connection URL {without_password(url)!r}: expected embedded: or embedded:///absolute/path/of/a/folder"
+        )
     path = os.path.realpath(unquote(split.path)) if split.path else ""
     return path, f"?{split.query}" if split.query else ""
 
