@@ -87,7 +87,6 @@ def test_two_first_choices() -> None:
     ("installed", "source", "name", "message"),
     [
         (drivers(), "redis://h", None, "no installed driver serves redis://"),
-        (drivers(REDIS), "mine://h", None, "no installed driver serves mine://"),
         (drivers(REDIS), "redis://h", "valkey", "no driver is called 'valkey'. Installed: redis."),
         (drivers(redis=ImportError("no redis")), "redis://h", None, "redis is installed but failed to load"),
     ],
@@ -210,3 +209,14 @@ def test_errors_are_ours() -> None:
     """Whoever catches EchoMQError catches a missing driver too."""
     assert issubclass(DriverMissing, UsageError)
     assert issubclass(UsageError, EchoMQError)
+
+
+@pytest.mark.parametrize("source", ["http://localhost", "mine://h"])
+def test_url_of_something_else(source: str) -> None:
+    """A URL that no driver of ours could serve is answered with what URLs begin with, not with something to install."""
+    with pytest.raises(DriverMissing) as caught:
+        choose(drivers(REDIS), parse_url(source), None)
+
+    assert f"no installed driver serves {source.partition(':')[0]}:// URLs" in str(caught.value)
+    assert "a URL that begins with one of redis://, rediss://" in str(caught.value)
+    assert "pip" not in str(caught.value)

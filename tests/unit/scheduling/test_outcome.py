@@ -15,6 +15,7 @@ from echomq.scheduling.outcome import (
     Failed,
     HandedBack,
     Retried,
+    brake_ms,
     failure_of,
     of_error,
     of_result,
@@ -177,3 +178,22 @@ def test_message_that_utf8_cannot_express_is_stored() -> None:
 def test_error_without_message_is_named() -> None:
     """An error without a text is stored by the name of its class."""
     assert judged(job(), TimeoutError()).reason == "TimeoutError"
+
+
+def test_brake() -> None:
+    """A job that hands itself back in vain goes first at once a few times, then rests ever longer, up to a second."""
+    pauses = [brake_ms(job(attempts_started=starts)) for starts in range(1, 20)]
+
+    assert pauses[:5] == [0] * 5
+    assert pauses[5:9] == [20, 40, 80, 160]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == 1_000
+    assert brake_ms(job(attempts_started=20, attempts_made=12, stalled_count=4)) == 0
+
+
+@pytest.mark.parametrize("signal", [Wait(), RateLimited(0)])
+def test_signals_that_would_spin_are_braked(signal: BaseException) -> None:
+    """Handing back for no time is done at once at first, and after many times in a row by a short delay."""
+    assert judged(job(attempts_started=1), signal) == HandedBack()
+    assert judged(job(attempts_started=7), signal) == Delayed(delay_ms=40, error=signal)
+    assert judged(job(attempts_started=7), RateLimited(500)) == HandedBack(500)

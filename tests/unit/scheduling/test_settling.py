@@ -78,6 +78,13 @@ def test_calls_of_an_outcome(outcome: Outcome, answers: list[Any], asked: list[s
     assert report(outcome, *answers)[0] == asked
 
 
+def test_waiting_for_no_children_is_braked() -> None:
+    """A job that waits for children it does not have is delayed once it has done so many times in a row."""
+    plan = settle(job(attempts_started=9), AwaitsChildren(), take(), WorkerOptions(), fetch=False, now_ms=1)
+
+    assert play(plan, False, None)[0] == ["moveToWaitingChildren", "moveToDelayed"]
+
+
 def test_finish_that_found_nothing_says_so() -> None:
     """A finish that was asked for the next job and answers with none means that there is none."""
     assert report(DONE, None)[1] == Settled(taken=Taken())

@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 import pluggy
 
 from . import hookspecs
-from .address import parse_url
+from .address import SCHEMES, parse_url
 from .driver import AsyncConnection, Connection, ConnectionOptions, ConnectionSource, DriverPlugin
 from .errors import DriverMissing, PluginError, UsageError
 from .extensions import Extensions
@@ -142,7 +142,9 @@ def _for_scheme(drivers: Drivers, scheme: str) -> DriverPlugin:
     first = [driver for driver in drivers.working.values() if scheme in driver.schemes]
     second = [driver for driver in drivers.working.values() if scheme in driver.also]
     if not first and not second:
-        raise DriverMissing(f"no installed driver serves {scheme}:// URLs. {_advice(drivers)}")
+        known = ", ".join(f"{name}://" for name in SCHEMES)
+        next_step = _INSTALL if scheme.partition("+")[0] in SCHEMES else f"a URL that begins with one of {known}."
+        raise DriverMissing(f"no installed driver serves {scheme}:// URLs. {_advice(drivers, next_step)}")
     return _only(first or second, f"{scheme}:// URLs")
 
 
@@ -153,10 +155,13 @@ def _only(drivers: list[DriverPlugin], what: str) -> DriverPlugin:
     return drivers[0]
 
 
-def _advice(drivers: Drivers) -> str:
+_INSTALL = "pip install echomq-redis or echomq-valkey."
+
+
+def _advice(drivers: Drivers, next_step: str = _INSTALL) -> str:
     parts = []
     if drivers.working:
         parts.append(f"Installed: {', '.join(sorted(drivers.working))}.")
     parts += [f"{name} is installed but failed to load: {error!r}." for name, error in drivers.broken.items()]
-    parts.append("Next step: pip install echomq-redis or echomq-valkey.")
+    parts.append(f"Next step: {next_step}")
     return " ".join(parts)

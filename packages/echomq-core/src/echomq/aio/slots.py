@@ -354,13 +354,18 @@ class Slots:
             except asyncio.CancelledError:
                 if held is None or held.lost or held.given_up:
                     raise
-                error = ConnectionLost("the wait for the reply was cancelled", may_have_run=True)
+                error = _Interrupted("the wait for the reply was cancelled", may_have_run=True)
 
     async def _sit_out(self, rest: SitOut, held: Held | None) -> None:
         if held is not None:
             held.reporting = False  # the lock is still ours, and has to be renewed
-        self.complain(rest.error)
+        if not isinstance(rest.error, _Interrupted):
+            self.complain(rest.error)
         await asyncio.sleep(pause_ms(rest.failures, _dice()) / 1000)
+
+
+class _Interrupted(ConnectionLost):
+    """A job left a cancellation behind that met its report: nothing is wrong with the link."""
 
 
 def _spawner() -> "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]":

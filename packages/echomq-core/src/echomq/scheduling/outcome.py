@@ -27,6 +27,7 @@ __all__ = [
     "HandedBack",
     "Outcome",
     "Retried",
+    "brake_ms",
     "failure_of",
     "has_attempt_left",
     "of_error",
@@ -36,6 +37,10 @@ __all__ = [
     "stopped_with",
     "time_limit_ms",
 ]
+
+_HANDED_BACK_AT_ONCE = 5
+_SHORTEST_BRAKE_MS = 20
+_LONGEST_BRAKE_MS = 1_000
 
 _STARTED_TOO_OFTEN = "job started more than allowable limit"
 
@@ -186,10 +191,11 @@ def of_error(
     """
     if isinstance(error, Delay):
         return Delayed(delay_ms=error.delay_ms, error=error)
-    if isinstance(error, Wait):
-        return HandedBack()
-    if isinstance(error, RateLimited):
+    if isinstance(error, RateLimited) and error.retry_after_ms:
         return HandedBack(error.retry_after_ms)
+    if isinstance(error, Wait | RateLimited):
+        pause_ms = brake_ms(job)
+        return Delayed(delay_ms=pause_ms, error=error) if pause_ms else HandedBack()
     if isinstance(error, WaitForChildren):
         return AwaitsChildren()
     if not has_attempt_left(job, error, options):
@@ -198,6 +204,16 @@ def of_error(
     if delay_ms == FAIL_NOW:
         return _failed(job, error)
     return _again(job, error, delay_ms)
+
+
+def brake_ms(job: Job) -> int:
+    """Return how long a job rests that hands itself back again and again without an attempt; 0: not at all.
+
+    The first few times it is next in line at once, as the signals say; what waits in vain must not keep server
+    and worker busy at full speed.
+    """
+    in_vain = job.attempts_started - job.attempts_made - job.stalled_count - _HANDED_BACK_AT_ONCE
+    return 0 if in_vain <= 0 else min(_LONGEST_BRAKE_MS, _SHORTEST_BRAKE_MS << min(in_vain - 1, 10))
 
 
 def has_attempt_left(job: Job, error: BaseException, options: WorkerOptions) -> bool:

@@ -34,9 +34,10 @@ from echomq.errors import (
 from echomq.job import Job
 from echomq.keys import Keys
 from echomq.options import WorkerOptions
+from echomq.signals import WaitForChildren
 from echomq.states import JobState
 
-from .outcome import AwaitsChildren, Completed, Delayed, Failed, HandedBack, Outcome, Retried
+from .outcome import AwaitsChildren, Completed, Delayed, Failed, HandedBack, Outcome, Retried, brake_ms
 
 __all__ = ["Settled", "Settling", "SitOut", "give_back", "insistently", "is_passing", "settle", "stray_jobs"]
 
@@ -239,11 +240,19 @@ def give_back(job: Job, take: Take) -> Settling:
     return Settled(limited_ms=limited_ms or 0)
 
 
-def _await_children(job: Job, _: AwaitsChildren, take: Take, __: WorkerOptions, ___: bool, now_ms: int) -> Settling:
+def _await_children(
+    job: Job, _: AwaitsChildren, take: Take, options: WorkerOptions, fetch: bool, now_ms: int
+) -> Settling:
     moved, doubtful = yield from insistently(move_to_waiting_children(job, token=take.token, now_ms=now_ms))
     if moved or doubtful:
         return Settled()
-    return (yield from give_back(job, take))  # no child is pending, so what it waits for has happened
+    # No child is pending, so what it waits for has happened, or there never was a child.
+    pause_ms = brake_ms(job)
+    if pause_ms:
+        return (
+            yield from _delay(job, Delayed(delay_ms=pause_ms, error=WaitForChildren()), take, options, fetch, now_ms)
+        )
+    return (yield from give_back(job, take))
 
 
 _SETTLE: dict[type[Any], Callable[..., Settling]] = {
