@@ -1,5 +1,6 @@
 """The embedded server: started, shared, left, and gone when its users are, whatever happened to them."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -290,6 +291,21 @@ def test_crashed_server_is_started_again(folder: str) -> None:
             assert again.url == use.url
             assert link.send(Command(parts=("GET", "kept"), decode=bytes, repeatable=True)) == b"yes"
         link.close()
+
+
+async def test_open_connections_outlive_a_crash(folder: str) -> None:
+    """Connections that were open when the server crashed start it again by themselves, and find its data."""
+    read = Command(parts=("GET", "kept"), decode=bytes, repeatable=True)
+    with embedded.start(folder) as use, contextlib.closing(echomq.sync.connect(use.url)) as blocking:
+        connection = echomq.connect(use.url)
+        await connection.send(Command(parts=("SET", "kept", "yes"), decode=bytes))
+        assert blocking.send(read) == b"yes"
+
+        os.kill(embedded_user.server_pid(use.url), signal.SIGKILL)
+        assert await connection.send(read) == b"yes"
+        os.kill(embedded_user.server_pid(use.url), signal.SIGKILL)
+        assert await asyncio.to_thread(blocking.send, read) == b"yes"
+        await connection.close()
 
 
 def test_crash_of_a_server_that_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from .driver import ConnectionSource
 
-__all__ = ["Embedded", "find_server_file", "resolve", "start"]
+__all__ = ["Embedded", "find_server_file", "resolve", "revive", "start"]
 
 SCHEME = "embedded:"
 
@@ -78,6 +78,7 @@ class _Shared:
     key: str
     folder: ServerFolder
     uses: int = 0
+    address: Path | None = None
 
     def drop(self) -> None:
         """Count one use less, and leave the server after the last."""
@@ -125,7 +126,7 @@ def start(url: str = SCHEME) -> Embedded:
     with _lock:
         shared = _running.get(path) or _Shared(path, _folder(path))
         # Each time, as the server may have crashed meanwhile.
-        address = shared.folder.join(find_server_file)
+        shared.address = address = shared.folder.join(find_server_file)
         _running[path] = shared
         shared.uses += 1
     return Embedded(f"unix://{quote(str(address))}{query}", shared)
@@ -137,6 +138,22 @@ def resolve(source: ConnectionSource) -> ConnectionSource:
     Anything else is returned as it is. Errors as :func:`start`.
     """
     return start(source).url if isinstance(source, str) and source.startswith(SCHEME) else source
+
+
+def revive(socket_path: str | None) -> None:
+    """Start the server that listened at a socket again, if it is one this process uses, and has crashed.
+
+    For connections that cannot be opened again. Anything else is left alone.
+
+    Raises:
+        DriverError: It does not start.
+    """
+    if socket_path is None or not _running:
+        return
+    with _lock:
+        for shared in _running.values():
+            if str(shared.address) == socket_path:
+                shared.address = shared.folder.join(find_server_file)
 
 
 def _parts(url: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from echomq import embedded
 from echomq.client_errors import connect_failure
 from echomq.client_settings import ClientLibrary, ClientSettings, settings_for
 from echomq.cluster import SlotTable
@@ -71,6 +72,8 @@ class ClientDialler:
             return self._taken(connection)  # in the same step of the loop, as the contract wants
         except Exception as error:
             await connection.disconnect(nowait=True)
+            if self.options.path is not None:
+                await asyncio.to_thread(embedded.revive, self.options.path)
             raise connect_failure(self.library.exceptions, error, settings.where) from error
         except asyncio.CancelledError:
             await connection.disconnect(nowait=True)

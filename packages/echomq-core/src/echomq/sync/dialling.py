@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from echomq import embedded
 from echomq.client_errors import connect_failure
 from echomq.client_settings import ClientLibrary, ClientSettings, settings_for
 from echomq.cluster import SlotTable
@@ -59,6 +60,7 @@ class ClientDialler:
             return _socket(connection)
         except Exception as error:
             connection.disconnect()
+            embedded.revive(self.options.path)
             raise connect_failure(self.library.exceptions, error, settings.where) from error
 
     def _connection(self, settings: ClientSettings, name: str | None, limit_s: float) -> Any:
