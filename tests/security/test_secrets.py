@@ -174,7 +174,7 @@ async def test_data_of_jobs_are_not_logged(desk: Desk, logged: Callable[[], str]
     payload = {"card": "payload-4711"}
 
     async def work(job: Job, ctx: Any) -> Any:
-        await ctx.update_progress(payload)
+        await ctx.progress(payload)
         await ctx.log("payload-4711")
         if job.name == "odd":
             return {"payload-4711"}  # no JSON
@@ -188,6 +188,7 @@ async def test_data_of_jobs_are_not_logged(desk: Desk, logged: Callable[[], str]
         await desk.do("HSET", desk.keys.job(name), "name", "odd", "data", data, "opts", "{payload-4711")
         await desk.do("LPUSH", desk.keys.wait, name)
     await happens(desk.worker(work).run(until="drained"))
+    assert await desk.counts() == {"completed": 1, "failed": 3}
 
     assert "payload-4711" not in logged()
     assert "payload-4711" not in repr(await desk.job("a")) + repr(await desk.job("1"))
