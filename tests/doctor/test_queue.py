@@ -20,6 +20,7 @@ from echomq.sync import Queue
 from echomq.sync.run import perform
 from scripts.invariants import faults
 from support.servers import Server
+from support.shells import SHELLS, Shell
 from vectors.keyspace import RawClient, dump
 
 OLD_MS = 1_600_000_000_000
@@ -194,3 +195,17 @@ def test_bounded_cost(doctor: Doctor) -> None:
     assert calls < 4_000
     assert found.looked_at[0] == "work: looked at 1,000 of 60,000 ids; a larger budget sees more"
     assert found.worst is Severity.WARNING
+
+
+@pytest.mark.parametrize("shell", SHELLS.values(), ids=SHELLS)
+async def test_from_python(shell: Shell, server: Server, doctor: Doctor) -> None:
+    """A queue diagnoses itself and its server, and repairs what a finding offers."""
+    doctor.stored.client.set(doctor.stored.key("de:x"), "gone")
+    async with shell.queue("work", server.url, prefix=doctor.keys.prefix) as queue:
+        found = await queue.diagnose()
+        repairs = [await queue.repair(wanted) for wanted in found.repairs]
+        again = await queue.diagnose(budget=10)
+
+    assert {"server", "queue", "stray-deduplication"} <= {finding.code for finding in found.findings}
+    assert repairs == [1]
+    assert not again.repairs

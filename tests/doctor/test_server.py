@@ -105,6 +105,18 @@ def test_least_rights_suffice(server: Server) -> None:
     assert "rights-missing" not in found
 
 
+def test_user_who_may_not_ask(server: Server) -> None:
+    """A user without the right to INFO gets a diagnosis that says so, and the queue is looked at all the same."""
+    with acl_user(server, "blind", ">pw", "~*", "+@all", "-info", "-client|list", "-config"):
+        url = server.url.replace("//", "//blind:pw@")
+        found = _diagnosed(url)
+        with closing(connect(url)) as connection:
+            queue = perform(connection, diagnosis.diagnose_queue(Keys("work", "bull"), now_ms=1))
+
+    assert {"server-untold", "rights-missing"} <= found.keys()
+    assert [finding.summary for finding in queue.findings] == ["0 jobs, workers are not told (CLIENT LIST is refused)."]
+
+
 def test_missing_rights_are_named(server: Server) -> None:
     """Commands that a user may not run are named, with the rules that would allow them."""
     with acl_user(server, "poor", ">pw", "~*", "+@all", "-zpopmin", "-hincrby"):

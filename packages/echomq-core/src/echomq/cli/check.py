@@ -14,7 +14,7 @@ from echomq.call import Command
 from echomq.calls import queue as queue_calls
 from echomq.calls.clients import get_workers
 from echomq.driver import Connection
-from echomq.errors import DriverError, EchoMQError, UsageError
+from echomq.errors import DriverError, EchoMQError, ServerRefused, UsageError
 from echomq.keys import Keys
 from echomq.probe import parse_place
 from echomq.sync import connect
@@ -92,11 +92,18 @@ def _ask_probe(place: tuple[str, int], limit_s: float) -> str:
     return f"well: the worker at {place[0]}:{place[1]} is ready"
 
 
+def _is_replica(connection: Connection, limit_ms: int) -> bool:
+    try:
+        info = connection.send(Command(parts=("INFO", "replication"), decode=replies.text), deadline_ms=limit_ms)
+    except ServerRefused:  # a user without the right to ask
+        return False
+    return "role:slave" in info
+
+
 def _ask_server(connection: Connection, keys: Keys | None, workers: int, limit_ms: int) -> str:
     try:
         connection.send(Command(parts=("PING",), decode=replies.nothing, repeatable=True), deadline_ms=limit_ms)
-        info = connection.send(Command(parts=("INFO", "replication"), decode=replies.text), deadline_ms=limit_ms)
-        if "role:slave" in info:
+        if _is_replica(connection, limit_ms):
             raise DriverError("the server is a replica, which takes no changes")
         if keys is None:
             return "well: the server answers"

@@ -5,8 +5,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from echomq import plugins
+from echomq import plugins, replies
 from echomq.address import without_password
+from echomq.call import Command
 from echomq.driver import Connection, ConnectionOptions
 from echomq.errors import EchoMQError
 from echomq.sync import connect
@@ -30,7 +31,7 @@ def connected(url: str | None) -> Iterator[Connection]:
     connection = connect(named)
     try:
         with _impatient(named):
-            connection.server()
+            connection.send(Command(parts=("PING",), decode=replies.nothing, repeatable=True))
         yield connection
     finally:
         connection.close()

@@ -56,11 +56,10 @@ def doctor(
 
 
 def _diagnosed(connection: Connection, queues: list[str] | None, prefix: str, budget: int) -> Diagnosis:
-    is_cluster = connection.server().is_cluster
     names = queues or perform(connection, diagnosis.find_queues(prefix, budget=budget))
     found = perform(connection, diagnosis.diagnose_server(Keys(names[0] if names else "echomq-doctor", prefix)))
     for name in names:
-        plan = diagnosis.diagnose_queue(Keys(name, prefix), now_ms=wall_ms(), budget=budget, is_cluster=is_cluster)
+        plan = diagnosis.diagnose_queue(Keys(name, prefix), now_ms=wall_ms(), budget=budget)
         found += perform(connection, plan)
     return found
 

@@ -45,20 +45,19 @@ def diagnose_server(keys: Keys) -> Plan[Diagnosis]:
     return Diagnosis.of(judge_server((yield from look_at_server(keys))), ())
 
 
-def diagnose_queue(keys: Keys, *, now_ms: int, budget: int = BUDGET, is_cluster: bool = False) -> Plan[Diagnosis]:
+def diagnose_queue(keys: Keys, *, now_ms: int, budget: int = BUDGET) -> Plan[Diagnosis]:
     """Say what is wrong with a queue.
 
     Args:
         keys: The queue.
         now_ms: The present.
         budget: Most ids to look at, and a tenth of the keys.
-        is_cluster: Leave out what needs all keys of the server.
 
     Raises:
         InvalidOption: The budget is not at least 1.
     """
     whole("budget", budget, 1)
-    facts = yield from look_at_queue(keys, now_ms=now_ms, budget=budget, is_cluster=is_cluster)
+    facts = yield from look_at_queue(keys, now_ms=now_ms, budget=budget)
     return Diagnosis.of(judge_queue(facts), tuple(_coverage(facts)))
 
 

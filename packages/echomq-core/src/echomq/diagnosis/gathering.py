@@ -91,15 +91,17 @@ def find_queues(prefix: str, *, budget: int) -> Plan[list[str]]:
     return sorted(name for name in found if name and ":" not in name)
 
 
-def look_at_queue(keys: Keys, *, now_ms: int, budget: int, is_cluster: bool = False) -> Plan[QueueFacts]:
+def look_at_queue(keys: Keys, *, now_ms: int, budget: int) -> Plan[QueueFacts]:
     """Look at a queue.
 
     Args:
         keys: The queue.
         now_ms: The present.
         budget: Most ids to look at.
-        is_cluster: Leave out the keys, which a cluster lets nobody go through at once.
     """
+    # A cluster lets nobody go through all its keys.
+    (told,) = yield Batch(requests=(raw("INFO", "cluster"),))
+    is_cluster = not isinstance(told, EchoMQError) and read_info(told).get("cluster_enabled", "").strip() == "1"
     facts: dict[str, Any] = yield from _overview(keys, now_ms)
     sampled = yield from sample(keys, facts["counts"], budget)
     scanned, scanned_all, deduplication = None, False, {}

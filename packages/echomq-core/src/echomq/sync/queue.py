@@ -23,7 +23,7 @@ from echomq.keys import DEFAULT_PREFIX, Keys
 from echomq.moments import duration_ms
 from echomq.states import JobState
 
-from . import cancelling, changing, children, limits, reading, results, schedulers, watching
+from . import cancelling, changing, children, diagnosing, limits, reading, results, schedulers, watching
 from .connecting import connect
 from .run import is_open, perform
 
@@ -250,6 +250,8 @@ class Queue:
     get_latency_ms = watching.get_latency_ms
     get_workers = watching.get_workers
     get_event_readers = watching.get_event_readers
+    diagnose = diagnosing.diagnose
+    repair = diagnosing.repair
 
     remove = changing.remove
     retry = changing.retry
