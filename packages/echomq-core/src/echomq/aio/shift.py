@@ -22,7 +22,7 @@ import attrs
 from echomq import replies
 from echomq.call import Command
 from echomq.calls.batches import Terms, take_jobs
-from echomq.calls.fetch import Take, move_to_active, wait_marker
+from echomq.calls.fetch import Take, has_unstarted, move_to_active, set_marker, wait_marker
 from echomq.calls.locks import move_stalled_jobs_to_wait
 from echomq.clock import mono_ms, wall_ms
 from echomq.complaints import Complaints
@@ -48,6 +48,9 @@ from .slots import Held, Slots
 __all__ = ["Shift"]
 
 _log = logging.getLogger("echomq.worker")
+
+_WAKE_MS = 150
+"""How long an ended wait is made up for; an idle worker closes within 200 ms."""
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -90,6 +93,7 @@ class Shift:
     _tasks: "set[asyncio.Task[None]]" = attrs.field(init=False, factory=set)
     _take: "asyncio.Task[None] | None" = attrs.field(init=False, default=None)
     _wait: "asyncio.Task[None] | None" = attrs.field(init=False, default=None)
+    _wake: "asyncio.Task[None] | None" = attrs.field(init=False, default=None)
     _alarm: asyncio.TimerHandle | None = attrs.field(init=False, default=None)
     _alarm_at: int = attrs.field(init=False, default=0)
     _beat_due: bool = attrs.field(init=False, default=False)
@@ -183,6 +187,8 @@ class Shift:
         """Let go of everything; jobs are done or given back by now."""
         if self._alarm is not None:
             self._alarm.cancel()
+        if self._wake is not None:
+            await asyncio.wait([self._wake], timeout=_WAKE_MS / 1000)
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -282,7 +288,16 @@ class Shift:
     def _stop_waiting(self, _: messages.StopWaiting) -> None:
         if self._wait is not None:
             self._wait.cancel()
+            self._wake = self._start(self._wake_others())
         self._wait = None
+
+    async def _wake_others(self) -> None:
+        """Make up for a marker that the wait may have popped in the moment it was cut off."""
+        try:
+            if await self.connection.send(has_unstarted(self.keys), deadline_ms=_WAKE_MS):
+                await self.connection.send(set_marker(self.keys), deadline_ms=_WAKE_MS)
+        except EchoMQError:
+            return  # nobody can be woken then, and waits are bounded
 
     def _check_stalled(self, _: messages.CheckStalled) -> None:
         self._start(self._look_for_stalled())

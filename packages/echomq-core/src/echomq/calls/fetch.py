@@ -22,10 +22,12 @@ __all__ = [
     "Take",
     "Taken",
     "get_rate_limit_ttl",
+    "has_unstarted",
     "is_maxed",
     "move_job_from_active_to_wait",
     "move_to_active",
     "read_taken",
+    "set_marker",
     "take_wire",
     "wait_marker",
 ]
@@ -204,6 +206,23 @@ def wait_marker(keys: Keys, timeout_ms: int) -> Command[float | None]:
     return Command(
         parts=("BZPOPMIN", keys.marker, f"{timeout_ms / 1000:.3f}"), decode=_read_marker, block_ms=timeout_ms
     )
+
+
+def has_unstarted(keys: Keys) -> Command[bool]:
+    """Ask whether any job waits, by priority or not, or is delayed. Repeatable: it only reads."""
+    return Command(parts=("EXISTS", keys.wait, keys.prioritized, keys.delayed), decode=_is_positive, repeatable=True)
+
+
+def _is_positive(reply: Reply) -> bool:
+    return replies.number(reply) > 0
+
+
+def set_marker(keys: Keys) -> Command[None]:
+    """Wake a worker, whatever there is to do: markers are hints. Repeatable.
+
+    Source: protocol spec 01 section 6.
+    """
+    return Command(parts=("ZADD", keys.marker, 0, "0"), decode=replies.nothing, repeatable=True)
 
 
 def _read_marker(reply: Reply) -> float | None:
