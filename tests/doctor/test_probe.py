@@ -271,6 +271,33 @@ def test_worker_command_with_probe(redis_server: Server, prefix: str, app: Path)
     assert echomq("check", "--probe", f"127.0.0.1:{port}").code == 1
 
 
+BLOCKING_APP = """
+import os
+from echomq.sync import Worker
+
+def process(job):
+    return None
+
+def make_worker():
+    return Worker("work", process, prefix=os.environ["PREFIX"], drain_delay=200, lock_duration=2000)
+"""
+
+
+def test_blocking_worker_with_probe(redis_server: Server, prefix: str, app: Path) -> None:
+    """A worker of the blocking shell is run, probed and ended by ``echomq worker`` as well."""
+    (app / "app.py").write_text(BLOCKING_APP)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = ("--probe", f"127.0.0.1:{port}", "--url", redis_server.url)
+
+    with running("worker", "app:make_worker", *options, folder=app, PREFIX=prefix) as command:
+        until(lambda: _is_ready(port), command)
+        assert get(port, "/live") == (200, "ok\n")
+        command.process.terminate()
+        assert command.wait() == 0
+
+
 def _is_ready(port: int) -> bool:
     try:
         return get(port, "/ready")[0] == 200

@@ -23,7 +23,8 @@ from .target import load_target
 __all__ = ["main"]
 
 
-async def _work(target: str) -> None:
+async def _work(target: str) -> Any:
+    """Run a worker to its end; one of the blocking shell is returned instead, to be run outside of any loop."""
     worker = load_target(target)
     if inspect.isawaitable(worker):
         worker = await worker
@@ -33,7 +34,10 @@ async def _work(target: str) -> None:
         level = os.environ.get("ECHOMQ_LOG_LEVEL", "INFO").upper()
         logging.basicConfig(level=level, format=f"%(asctime)s %(levelname)s [{_number()}] %(name)s: %(message)s")
     threading.Thread(target=_end_with_input, daemon=True).start()
+    if not hasattr(worker, "__aenter__"):
+        return worker
     await _run(worker)
+    return None
 
 
 async def _run(worker: Any) -> None:
@@ -67,7 +71,10 @@ def _end_with_input() -> None:
 def main() -> int:
     """Run one worker until it ends."""
     try:
-        asyncio.run(_work(sys.argv[1]))
+        blocking = asyncio.run(_work(sys.argv[1]))
+        if blocking is not None:
+            with blocking, _probe(blocking):
+                blocking.run()
     except UsageError as error:
         return _failed(error, USAGE)
     except (EchoMQError, OSError) as error:
