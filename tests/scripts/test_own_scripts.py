@@ -124,7 +124,7 @@ def test_trees_are_removed(raw_client: RawClient, effort: int) -> None:
     assert compared > EPISODES // 4
 
 
-STATES = ("completed", "failed", "delayed", "active", "wait", "paused", "waiting-children", "prioritized")
+CANCEL_STATES = ("completed", "failed", "delayed", "active", "wait", "paused", "waiting-children", "prioritized")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_faulty_arguments(raw_client: RawClient, script: str, args: tuple[Any, .
     before = dump(raw_client)
     keys = {
         "cancelJob": (
-            *(f"bull:q:{state}" for state in STATES),
+            *(f"bull:q:{state}" for state in CANCEL_STATES),
             "bull:q:a",
             "bull:q:events",
             "bull:q:repeat",
