@@ -55,9 +55,10 @@ def play(plan: Any, *answers: Any) -> tuple[list[str], Any]:
         return asked, end.value
 
 
-def report(outcome: Outcome, *answers: Any, fetch: bool = True) -> tuple[list[str], Settled]:
+def report(outcome: Outcome, *answers: Any, fetch: bool = True, is_repeated: bool = False) -> tuple[list[str], Settled]:
     """Report an outcome and return what was asked and what became of it."""
-    return play(settle(job(), outcome, take(), WorkerOptions(), fetch=fetch, now_ms=1), *answers)
+    plan = settle(job(), outcome, take(), WorkerOptions(), fetch=fetch, now_ms=1, is_repeated=is_repeated)
+    return play(plan, *answers)
 
 
 @pytest.mark.parametrize(
@@ -195,3 +196,21 @@ def test_locks_are_read_in_pieces() -> None:
 
     assert isinstance(first, Command)
     assert len(first.parts) == 1_001
+
+
+def test_repeated_report_that_is_declined_got_through() -> None:
+    """A report that a batch made before is asked for if it is declined; the batch may have brought a job along."""
+    found = Finished(state=JobState.COMPLETED)
+
+    asked, settled = report(DONE, LockMissing("x"), found, fetch=False, is_repeated=True)
+
+    assert asked == ["moveToFinished", "isFinished"]
+    assert settled == Settled(stray=True)
+
+
+def test_repeated_report_that_was_never_heard_is_the_first() -> None:
+    """A report that did not arrive with its batch is simply made, also through an outage."""
+    asked, settled = report(DONE, UNSENT, Taken(job=job(2)), is_repeated=True)
+
+    assert asked == ["moveToFinished", "rest", "moveToFinished"]
+    assert settled == Settled(taken=Taken(job=job(2)))
