@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "fuzz",
-    max_examples=int(os.environ.get("ECHOMQ_TEST_EXAMPLES", "25")),
+    max_examples=int(os.environ.get("ECHOMQ_TEST_EXAMPLES", "8")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
