@@ -93,6 +93,15 @@ def test_sound_queue(doctor: Doctor) -> None:
     assert doctor.stored.left() == before
 
 
+def test_queue_that_was_never_used(doctor: Doctor) -> None:
+    """A name that nothing is stored of is told, since it may be mistyped; used once, it is not."""
+    assert doctor.found("no-queue") is not None
+
+    add(doctor)
+
+    assert doctor.found("no-queue") is None
+
+
 @pytest.mark.parametrize("code", DAMAGE)
 def test_damage_is_told(doctor: Doctor, code: str) -> None:
     """Each kind of damage is told by name, with what was seen, what comes of it and what to do."""

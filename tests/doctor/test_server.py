@@ -114,7 +114,7 @@ def test_user_who_may_not_ask(server: Server) -> None:
             queue = perform(connection, diagnosis.diagnose_queue(Keys("work", "bull"), now_ms=1))
 
     assert {"server-untold", "rights-missing"} <= found.keys()
-    assert [finding.summary for finding in queue.findings] == ["0 jobs, workers are not told (CLIENT LIST is refused)."]
+    assert "0 jobs, workers are not told (CLIENT LIST is refused)." in [one.summary for one in queue.findings]
 
 
 def test_missing_rights_are_named(server: Server) -> None:

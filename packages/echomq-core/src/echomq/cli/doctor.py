@@ -27,12 +27,12 @@ MARKS = {Severity.ERROR: ("✗", "bold red"), Severity.WARNING: ("!", "bold yell
 
 def doctor(
     queues: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Names of queues; none: all of the prefix.")
+        list[str] | None, typer.Argument(metavar="QUEUE", help="Names of queues; none: all of the prefix.")
     ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Carry out the plan. Without it nothing is changed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
     budget: Annotated[
-        int, typer.Option(min=1, metavar="IDS", help="Most ids to look at in each queue, and a tenth of the keys.")
+        int, typer.Option(min=1, metavar="IDS", help="Most ids to look at in each queue, and ten times as many keys.")
     ] = diagnosis.BUDGET,
     fail_on: Annotated[Severity, typer.Option(help="Exit with 1 from this severity on.")] = Severity.WARNING,
     url: Url = None,
@@ -58,6 +58,8 @@ def doctor(
 def _diagnosed(connection: Connection, queues: list[str] | None, prefix: str, budget: int) -> Diagnosis:
     names = queues or perform(connection, diagnosis.find_queues(prefix, budget=budget))
     found = perform(connection, diagnosis.diagnose_server(Keys(names[0] if names else "echomq-doctor", prefix)))
+    if not names:
+        found += Diagnosis.of((), (f"no queue with the prefix {prefix!r} was found",))
     for name in names:
         plan = diagnosis.diagnose_queue(Keys(name, prefix), now_ms=wall_ms(), budget=budget)
         found += perform(connection, plan)

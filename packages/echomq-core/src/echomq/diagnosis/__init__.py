@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 BUDGET = 10_000
-"""Ids of jobs that are looked at in one queue, and a tenth of the keys, unless told otherwise."""
+"""Ids of jobs that are looked at in one queue, and ten times as many keys, unless told otherwise."""
 
 
 def diagnose_server(keys: Keys) -> Plan[Diagnosis]:
@@ -51,7 +51,7 @@ def diagnose_queue(keys: Keys, *, now_ms: int, budget: int = BUDGET) -> Plan[Dia
     Args:
         keys: The queue.
         now_ms: The present.
-        budget: Most ids to look at, and a tenth of the keys.
+        budget: Most ids to look at, and ten times as many keys.
 
     Raises:
         InvalidOption: The budget is not at least 1.

@@ -76,7 +76,7 @@ def find_queues(prefix: str, *, budget: int) -> Plan[list[str]]:
 
     Args:
         prefix: Name space of the queues.
-        budget: A tenth of the keys to go through, about.
+        budget: A tenth of how many keys to go through, about.
     """
     start = f"{prefix}:"
     suffix = ":meta"

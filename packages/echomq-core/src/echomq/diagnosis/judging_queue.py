@@ -43,6 +43,16 @@ def _named(ids: list[str]) -> str:
 
 def _runtimes(facts: QueueFacts) -> Iterator[Finding]:
     names = facts.worker_names
+    if not (facts.meta or facts.event_count or sum(facts.counts.values())):
+        yield _finding(
+            facts,
+            "no-queue",
+            Severity.INFO,
+            "Nothing is stored of this queue.",
+            evidence=(f"no settings, no jobs, no events below {facts.keys.base}",),
+            consequence="It has never been used, or it was obliterated.",
+            advice="Check its name and prefix; the first job makes it.",
+        )
     workers = "workers are not told (CLIENT LIST is refused)" if names is None else f"{len(names)} workers connected"
     named = sorted({name for name in names or () if name})
     yield _finding(

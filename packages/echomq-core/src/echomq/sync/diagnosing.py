@@ -24,7 +24,7 @@ def diagnose(self: Queue, *, budget: int = diagnosis.BUDGET) -> Diagnosis:
     """Say what is wrong with the queue and its server, in plain words; only reads.
 
     Args:
-        budget: Most ids of jobs to look at, and a tenth of the keys of the server.
+        budget: Most ids of jobs to look at, and ten times as many keys of the server.
 
     Raises:
         InvalidOption: The budget is not at least 1.
