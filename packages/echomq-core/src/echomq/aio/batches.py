@@ -1,19 +1,21 @@
 """Outcomes that become known in the same turn of the loop, reported in one call.
 
-Nothing waits for company: a batch is sent in the next turn, with what it holds
-by then. Its reply releases its jobs and brings the next ones. Whatever goes
+Nothing waits for company: a batch is sent as soon as it is full, so that the
+server works while other jobs end, or in the next turn with what it holds by then.
+Its reply releases its jobs and brings the next ones. Whatever goes
 wrong, its jobs are reported one by one; see :mod:`echomq.scheduling.batching`.
 
 Source: design.md section 5.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from echomq.calls.batches import Done, Terms, finish_jobs
+from echomq.call import ScriptCall
+from echomq.calls.batches import Done, Ended, Terms, finish_jobs
 from echomq.clock import wall_ms
 from echomq.driver import AsyncConnection
 from echomq.errors import EchoMQError
@@ -22,12 +24,43 @@ from echomq.scheduling.batching import is_plain, most_together, share
 from echomq.scheduling.outcome import Completed, Outcome
 from echomq.scheduling.settling import Settled
 
+from .lane import Lane
+
 if TYPE_CHECKING:
     from .slots import Held, Slots
 
 __all__ = ["Batches"]
 
-Members: TypeAlias = "list[tuple[Held, Completed]]"
+
+@attrs.define(eq=False)
+class Batch:
+    """Outcomes that are reported together.
+
+    Attributes:
+        members: Whose they are.
+        task: Waits for the reply.
+        most: How many jobs are asked for.
+        ended: The reply to come, if the batch was full before its task began.
+    """
+
+    members: "list[tuple[Held, Completed]]" = attrs.field(factory=list)
+    task: "asyncio.Task[None] | None" = None
+    most: int = 0
+    ended: Coroutine[Any, Any, Ended] | None = None
+
+
+def begun(connection: AsyncConnection, call: ScriptCall[Ended]) -> Coroutine[Any, Any, Ended]:
+    """Put a call on its way, at once where the connection can, so that the server works meanwhile."""
+    if not isinstance(connection, Lane):
+        return connection.send(call)
+    try:
+        return connection.begin(call)
+    except EchoMQError as error:
+        return _failed(error)
+
+
+async def _failed(error: EchoMQError) -> Ended:
+    raise error
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -45,7 +78,7 @@ class Batches:
     connection: AsyncConnection
     terms: Callable[[Keep | None], Terms]
     room_for: Callable[[int], int]
-    _open: dict[Keep | None, Members] = attrs.field(init=False, factory=dict)
+    _open: dict[Keep | None, Batch] = attrs.field(init=False, factory=dict)
 
     def join(self, held: "Held", outcome: Outcome) -> bool:
         """Let a batch report an outcome, and release its job; False if the outcome has to go by itself."""
@@ -53,35 +86,40 @@ class Batches:
         if len(slots.held) == 1 or held.lost or held.cut or held.given_up or not is_plain(outcome, held.job):
             return False
         keep = held.job.options.remove_on_complete or slots.options.remove_on_complete
-        members = self._open.get(keep)
-        if members is None or len(members) >= most_together(slots.options.concurrency):
-            members = self._open[keep] = []
-            held.task = slots.spawn(self._report(keep, members))
-        else:
-            held.task = members[0][0].task
-        held.reporting = True
-        members.append((held, outcome))
+        batch = self._open.get(keep)
+        if batch is None:
+            batch = self._open[keep] = Batch()
+            batch.task = slots.spawn(self._report(keep, batch))
+        held.task, held.reporting = batch.task, True
+        batch.members.append((held, outcome))
+        if len(batch.members) >= most_together(slots.options.concurrency):
+            batch.ended = self._send(keep, batch)
         return True
 
-    async def _report(self, keep: Keep | None, members: Members) -> None:
-        if self._open.get(keep) is members:
-            del self._open[keep]
-        task = members[0][0].task
+    def _send(self, keep: Keep | None, batch: Batch) -> Coroutine[Any, Any, Ended]:
+        """Put a batch on its way, and let the next outcome begin another."""
+        del self._open[keep]
+        done = [Done(held.job.id, held.take.token, outcome.value_json) for held, outcome in batch.members]
+        batch.most = self.room_for(len(done))
+        return begun(self.connection, finish_jobs(self.terms(keep), done, most=batch.most, now_ms=wall_ms()))
+
+    async def _report(self, keep: Keep | None, batch: Batch) -> None:
+        members, task = batch.members, batch.task
         try:
             if len(members) > 1:
-                await self._report_together(keep, members)
+                await self._report_together(batch, batch.ended or self._send(keep, batch))
             else:
+                del self._open[keep]
                 await self.slots.report(*members[0])
         finally:
             for held, _ in members:
                 if held.task is task:
                     self.slots.release(held, Settled())
 
-    async def _report_together(self, keep: Keep | None, members: Members) -> None:
-        done = [Done(held.job.id, held.take.token, outcome.value_json) for held, outcome in members]
-        most = self.room_for(len(members))
+    async def _report_together(self, batch: Batch, reply: Coroutine[Any, Any, Ended]) -> None:
+        members = batch.members
         try:
-            ended = await self.connection.send(finish_jobs(self.terms(keep), done, most=most, now_ms=wall_ms()))
+            ended = await reply
         except EchoMQError as error:
             self.slots.complain(error)
         except asyncio.CancelledError:
@@ -89,7 +127,7 @@ class Batches:
                 raise
         else:
             self.slots.answered()
-            for (held, outcome), settled in zip(members, share(ended, most), strict=True):
+            for (held, outcome), settled in zip(members, share(ended, batch.most), strict=True):
                 if settled is None:
                     self._report_alone(held, outcome)
                 else:

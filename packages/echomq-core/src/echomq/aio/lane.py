@@ -18,7 +18,7 @@ import asyncio
 import os
 import random
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
@@ -127,7 +127,25 @@ class Lane:
     async def send(self, request: Request[T], *, deadline_ms: int | None = None) -> T:
         """See :meth:`echomq.driver.AsyncConnection.send`."""
         block_ms = request.block_ms if isinstance(request, Command) else 0
-        flight = self._start([parts(request)], request.repeatable, deadline_ms, None, block_ms)
+        return await self._answered(
+            request, self._start([parts(request)], request.repeatable, deadline_ms, None, block_ms)
+        )
+
+    def begin(self, request: ScriptCall[T]) -> Coroutine[Any, Any, T]:
+        """Write a request at once, before this pass of the loop goes on; await what this returns for the reply.
+
+        For calls that give the server work for as long as this pass still takes: else
+        client and server would wait for each other in turn.
+
+        Raises:
+            ConnectionClosed: This connection was closed.
+            NotEncodable: The request cannot be packed.
+        """
+        flight = self._start([parts(request)], request.repeatable, None, None, 0)
+        self._write()
+        return self._answered(request, flight)
+
+    async def _answered(self, request: Request[T], flight: Flight) -> T:
         reply = await self._landed(flight)
         if isinstance(reply, ServerRefused):
             if is_unknown_script(request, reply) and isinstance(request, ScriptCall):
