@@ -22,6 +22,7 @@ TREE = [
     *("texts", "codec", "backoff", "repeat", "retention", "worker_options", "options", "stored_options"),
     *("job", "hash_slots", "call", "replies", "events", "entries"),
     *("calls", "calls.add", "calls.fetch", "calls.finish", "calls.locks", "calls.change", "calls.family"),
+    "calls.batches",
     *("calls.remove", "calls.queue", "calls.events", "calls.control", "calls.pages", "calls.metrics", "calls.query"),
     "calls.schedulers",
     "calls.repair",
@@ -30,7 +31,7 @@ TREE = [
     *("diagnosis.findings", "diagnosis.facts", "diagnosis.asking", "diagnosis.rights", "diagnosis.relations"),
     *("diagnosis.sampling", "diagnosis.gathering", "diagnosis.judging_server", "diagnosis.judging_queue", "diagnosis"),
     *("scheduling", "scheduling.state", "scheduling.messages", "scheduling.timing", "scheduling.outcome"),
-    *("scheduling.settling", "scheduling.attempts", "scheduling.step", "processors"),
+    *("scheduling.settling", "scheduling.batching", "scheduling.attempts", "scheduling.step", "processors"),
     "health",
     *("driver", "address", "resp", "links", "cluster", "sentinel", "client_errors", "client_settings"),
     # SHELLS begin here: they read files, clocks and sockets.
