@@ -1,5 +1,6 @@
 """What the doctor says about servers: from facts to findings, and on servers that are set up badly."""
 
+import asyncio
 import re
 from collections.abc import Mapping
 from contextlib import closing
@@ -7,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from echomq import diagnosis
+import echomq
+from echomq import Job, Worker, diagnosis
 from echomq.diagnosis import ServerFacts, Severity
 from echomq.diagnosis.gathering import read_info
 from echomq.diagnosis.judging_server import judge_server
@@ -16,6 +18,7 @@ from echomq.keys import Keys
 from echomq.scripts import get_script, script_names
 from echomq.sync import connect
 from echomq.sync.run import perform
+from support.desk import until
 from support.faults import acl_user, set_config
 from support.servers import Server, Servers
 
@@ -135,3 +138,40 @@ def test_eviction_is_told(server: Server) -> None:
 def test_durable_server(servers: Servers) -> None:
     """A server that writes each change to disk has no finding but what it is."""
     assert _diagnosed(servers.start("redis", aof=True).url).keys() == {"server"}
+
+
+async def _nothing(_: Job) -> None:
+    return None
+
+
+async def test_worker_warns_of_eviction_once(server: Server, prefix: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A worker on a server that may evict keys warns once, naming policy and risk, and works on (pain 22)."""
+    await echomq.add("work", "n", None, connection=server.url, prefix=prefix)
+    with set_config(server, **{"maxmemory-policy": "allkeys-lru"}):
+        await _work_until_warned(server.url, prefix, caplog)
+
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 1
+    assert "maxmemory-policy is allkeys-lru" in warnings[0]
+    assert "throws away jobs" in warnings[0]
+
+
+async def _work_until_warned(url: str, prefix: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def warned() -> bool:
+        return bool(caplog.records)
+
+    worker = Worker("work", _nothing, url, prefix=prefix)
+    running = asyncio.ensure_future(worker.run())
+    await until(warned)
+    await worker.close()
+    await running
+
+
+async def test_worker_that_may_not_ask(server: Server, prefix: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A worker whose user may not ask for the eviction policy says nothing of it, and works (pain 22)."""
+    with acl_user(server, "blind", ">pw", "~*", "+@all", "-info", "-config"):
+        url = server.url.replace("//", "//blind:pw@")
+        await echomq.add("work", "n", None, connection=url, prefix=prefix)
+        await Worker("work", _nothing, url, prefix=prefix).run(until="drained")
+
+    assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]

@@ -202,6 +202,17 @@ class ServerInfo:
     maxmemory_policy: str | None = None
     is_cluster: bool = False
 
+    @property
+    def eviction_risk(self) -> str | None:
+        """What the server's eviction policy may cost; None if it is harmless, or the server does not tell."""
+        policy = self.maxmemory_policy
+        if policy is None or policy.strip() == "noeviction":
+            return None
+        return (
+            f"the server's maxmemory-policy is {policy.strip()}: when its memory is full it throws away jobs and "
+            "locks; set it to noeviction (echomq doctor tells more)"
+        )
+
 
 class Connection(Protocol):
     """A blocking connection. Safe to share between threads."""

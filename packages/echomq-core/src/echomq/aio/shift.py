@@ -182,6 +182,18 @@ class Shift:
             await self._blocking.send(look)
         except EchoMQError as error:
             self._complaints.tell(error)
+        else:
+            await self._warn_of_eviction()
+
+    async def _warn_of_eviction(self) -> None:
+        """Warn once of a server that may throw away jobs; one that does not tell is no reason for a word."""
+        try:
+            risk = (await self.connection.server()).eviction_risk
+        except EchoMQError as error:
+            _log.debug("worker of queue %s: the server does not tell how it evicts: %s", self.keys.queue, error)
+            return
+        if risk is not None:
+            _log.warning("worker of queue %s: %s", self.keys.queue, risk)
 
     async def _leave(self) -> None:
         """Let go of everything; jobs are done or given back by now."""
