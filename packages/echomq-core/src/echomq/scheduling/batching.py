@@ -34,9 +34,9 @@ def most_together(concurrency: int) -> int:
     """Return how many outcomes are reported in one call.
 
     About a third of the slots: the server then works on one batch while the
-    worker runs the jobs of another.
+    worker runs the jobs of another. With few slots that would be too few to save anything.
     """
-    return min(max(concurrency // 3, 2), MOST_JOBS)
+    return min(max(concurrency // 3, 5), MOST_JOBS)
 
 
 def share(ended: Ended, most: int) -> Iterator[Settled | None]:
