@@ -153,7 +153,8 @@ async def test_broken_scheduler_record(desk: Desk) -> None:
     assert complaints
 
 
-async def test_id_that_is_no_text(desk: Desk) -> None:
+@pytest.mark.parametrize("concurrency", [1, 4])
+async def test_id_that_is_no_text(desk: Desk, concurrency: int) -> None:
     """An id that is not UTF-8 cannot be told to any client; its job is not run, and those beside it are."""
     ran: list[str] = []
 
@@ -163,7 +164,7 @@ async def test_id_that_is_no_text(desk: Desk) -> None:
     await desk.do("HSET", desk.keys.base.encode() + b"\xff\xfe", "name", "n", "data", '"good"')
     await desk.do("RPUSH", desk.keys.wait, b"\xff\xfe")
     good = await desk.add_many(3)
-    worker = desk.worker(note, drain_delay=200)
+    worker = desk.worker(note, drain_delay=200, concurrency=concurrency)
     done = gathered(worker, "completed", len(good), worker.stop)
 
     await happens(worker.run())

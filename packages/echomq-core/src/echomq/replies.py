@@ -21,7 +21,6 @@ __all__ = [
     "Checked",
     "entries",
     "flag",
-    "identifier",
     "items",
     "nothing",
     "number",
@@ -80,18 +79,6 @@ def text(reply: Reply) -> str:
     if isinstance(reply, (int, float)):
         return str(reply)
     raise unexpected(reply, "a text")
-
-
-def identifier(reply: Reply) -> str:
-    """Return a text that will be sent back, as ``str``.
-
-    Raises:
-        ProtocolError: The reply is no text, or not UTF-8: what it stands for could not be named again.
-    """
-    try:
-        return reply.decode() if isinstance(reply, bytes) else text(reply)
-    except UnicodeDecodeError:
-        raise ProtocolError(f"the server holds a job whose id is not UTF-8: {reply!r}; remove it by hand") from None
 
 
 def optional_text(reply: Reply) -> str | None:

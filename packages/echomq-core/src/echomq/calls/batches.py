@@ -18,9 +18,8 @@ from echomq.codec import pack
 from echomq.job import Job
 from echomq.keys import Keys
 from echomq.options import Keep
-from echomq.states import JobState
 
-from .fetch import Take, Taken, take_wire
+from .fetch import Take, Taken, take_wire, taken_job
 from .finish import keep_wire
 
 __all__ = ["MOST_JOBS", "Done", "Ended", "Found", "Terms", "finish_jobs", "take_jobs"]
@@ -128,8 +127,7 @@ class _ReadEnded:
 def _found(keys: Keys, flat: Any, limited_ms: Any, next_delayed_at_ms: Any) -> Found:
     if not isinstance(flat, (list, tuple)) or len(flat) % 2:
         raise replies.unexpected(flat, "ids and hashes")
-    read, active = Job.from_hash, JobState.ACTIVE
-    jobs = tuple(read(keys, replies.text(flat[i]), flat[i + 1], active) for i in range(0, len(flat), 2))
+    jobs = tuple(taken_job(keys, flat[i], flat[i + 1]) for i in range(0, len(flat), 2))
     if limited_ms == -1:
         return Found(jobs=jobs, rest=None)
     rest = Taken(

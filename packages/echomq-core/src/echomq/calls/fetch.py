@@ -29,6 +29,7 @@ __all__ = [
     "read_taken",
     "set_marker",
     "take_wire",
+    "taken_job",
     "wait_marker",
 ]
 
@@ -102,7 +103,7 @@ def read_taken(keys: Keys, reply: Reply) -> Taken:
     """Return what a take found.
 
     Raises:
-        ProtocolError: The reply has none of the contract's four shapes, or the job's id is no text.
+        ProtocolError: The reply has none of the contract's four shapes.
 
     Source: protocol spec 03 section 2, S12.
     """
@@ -110,9 +111,21 @@ def read_taken(keys: Keys, reply: Reply) -> Taken:
         raise replies.unexpected(reply, "what a take found")
     fields, job_id = reply[0], reply[1]
     if not (isinstance(fields, int) and isinstance(job_id, int)):
-        return Taken(job=Job.from_hash(keys, replies.identifier(job_id), fields, JobState.ACTIVE))
+        return Taken(job=taken_job(keys, job_id, fields))
     limited_ms, next_ms = (*reply[2:4], 0, 0)[:2]
     return Taken(limited_ms=max(replies.number(limited_ms), 0), next_delayed_at_ms=max(replies.number(next_ms), 0))
+
+
+def taken_job(keys: Keys, job_id: Reply, fields: Reply) -> Job:
+    """Return a job that was taken; one that could not be named again is marked to fail without being run.
+
+    Raises:
+        ProtocolError: The id is no text, or the fields are no hash.
+    """
+    job = Job.from_hash(keys, replies.text(job_id), fields, JobState.ACTIVE)
+    if isinstance(job_id, bytes) and job_id != job.id.encode():
+        return attrs.evolve(job, deferred_failure=f"its id is not UTF-8: {job_id!r}; remove it by hand")
+    return job
 
 
 def move_to_active(keys: Keys, take: Take, now_ms: int) -> ScriptCall[Taken]:
