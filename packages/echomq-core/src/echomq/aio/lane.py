@@ -18,58 +18,25 @@ import asyncio
 import os
 import random
 import weakref
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import attrs
 
 from echomq.call import Batch, Command, Request, ScriptCall
 from echomq.driver import Connection, ConnectionOptions, ServerInfo
-from echomq.errors import ConnectionLost, DriverError, ServerRefused, UsageError
+from echomq.errors import DriverError, ServerRefused, UsageError
 from echomq.exchange import Parts, decoded, exchange_batch, is_unknown_script, parse_info, parts, refused, text_parts
 from echomq.links import Reconnecting, broken, closed, is_demoted, is_final, no_reply
-from echomq.resp import Resp, canonical
+from echomq.resp import canonical
 
+from .dialler import Dialler, cancelled_after
 from .flights import Backlog, Flight, Line, Link
 
 __all__ = ["Dialler", "Lane"]
 
 T = TypeVar("T")
-
-
-class Dialler(Protocol):
-    """What a driver gives to make a lane.
-
-    Attributes:
-        where: Host and port, or path, for messages; no password.
-        options: Deadlines and limits.
-        resp: How to pack and parse.
-    """
-
-    @property
-    def where(self) -> str: ...  # noqa: D102
-
-    @property
-    def options(self) -> ConnectionOptions: ...  # noqa: D102
-
-    @property
-    def resp(self) -> Resp: ...  # noqa: D102
-
-    async def dial(self, name: str | None) -> Line:
-        """Connect, greet, authenticate, select the database, set the client name.
-
-        Nothing may be awaited between the last byte read and the return.
-
-        Raises:
-            ServerRefused: The server is there and does not want us.
-            ConnectionLost: It cannot be reached.
-        """
-        ...
-
-    def twin(self) -> Connection:
-        """Return a blocking connection to the same server."""
-        ...
 
 
 _WAVE = 24
@@ -299,7 +266,7 @@ class Lane:
 
     async def _dial_once(self) -> None:
         try:
-            with _cancelled_after(self._options.connect_timeout_ms, self.dialler.where):
+            with cancelled_after(self._options.connect_timeout_ms, self.dialler.where):
                 # Taken over in the same step of the loop: what happens to it in a step between would go unnoticed.
                 # A client that connects in spite of a cancellation gives a link that is dropped there.
                 await self._take_over(await self.dialler.dial(self.name))
@@ -367,32 +334,6 @@ class Lane:
                 due.append(deaf_at)
         if due:
             self._set_timer(min(due))
-
-
-@contextmanager
-def _cancelled_after(limit_ms: int, where: str) -> Iterator[None]:
-    """Turn what takes too long into ``ConnectionLost``, without a task of its own as ``asyncio.wait_for`` has."""
-    task = asyncio.current_task()
-    late = False
-
-    def cancel() -> None:
-        nonlocal late
-        late = True
-        if task is not None:
-            task.cancel()
-
-    timer = asyncio.get_running_loop().call_later(limit_ms / 1000, cancel)
-    try:
-        yield
-    except asyncio.CancelledError:
-        if not late:
-            raise
-        uncancel = getattr(task, "uncancel", None)  # from Python 3.11 on a task counts its cancellations
-        if uncancel is not None:
-            uncancel()
-        raise ConnectionLost(f"connecting to {where} took longer than {limit_ms} ms") from None
-    finally:
-        timer.cancel()
 
 
 def _now() -> float:
