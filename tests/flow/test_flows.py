@@ -310,6 +310,41 @@ async def test_dependencies_by_pages(flows: FlowProducer, queue: Queue, server: 
     assert set(found.values()) == (set(children) if which == "processed" else {None})
 
 
+async def test_children_by_places(flows: FlowProducer, queue: Queue, server: Server) -> None:
+    """Children are listed by their places with their jobs, those that are gone without, however many there are."""
+    tree = await flows.add(node("root", *(node(f"n{number}") for number in range(3))))
+    keys = queue.keys
+    with server.client() as client:
+        client.sadd(keys.dependencies(tree.job.id), *(f"{keys.base}ghost{number}" for number in range(1_200)))
+
+    everyone = await queue.list_children(tree.job.id, "unprocessed")
+    some = await queue.list_children(tree.job.id, "unprocessed", start=700, end=709)
+
+    assert (everyone.total, len(everyone.items), set(everyone.items.values())) == (1_203, 1_203, {None})
+    assert sorted(job.name for job in everyone.jobs.values()) == ["n0", "n1", "n2"]
+    assert (some.total, list(some.items)) == (1_203, list(everyone.items)[700:710])
+    assert not (await queue.list_children("ghost")).items
+
+
+async def test_results_of_children_by_places(flows: FlowProducer, queue: Queue, server: Server) -> None:
+    """Results of processed children come as values, and reasons of ignored ones as text."""
+    tree = await flows.add(node("root", node("n")))
+    (child,) = tree.children
+    with server.client() as client:
+        client.hset(queue.keys.processed(tree.job.id), child.job.key, '{"sent": true}')
+        client.hset(queue.keys.failed_children(tree.job.id), "t:mail:gone", "no paper")
+
+    done = await queue.list_children(tree.job.id)
+    ignored = await queue.list_children(tree.job.id, "ignored")
+
+    assert done.items == {child.job.key: {"sent": True}}
+    assert done.jobs[child.job.key].name == "n"
+    assert (ignored.items, ignored.jobs) == ({"t:mail:gone": "no paper"}, {})
+    for wrong in ({"which": "failed"}, {"start": -1}, {"end": -2}):
+        with pytest.raises(InvalidOption):
+            await queue.list_children(tree.job.id, **wrong)
+
+
 async def test_dependencies_are_asked_rightly(queue: Queue) -> None:
     """Cursor, count and kind of children are checked."""
     for wrong in ({"cursor": "x"}, {"count": 0}, {"which": "all"}):

@@ -104,6 +104,37 @@ async def test_clean_of_more_than_one_step(queue: Queue, stored: Stored) -> None
     assert stored.ids("wait") == []
 
 
+@pytest.mark.parametrize(("state", "steps"), [("completed", [1_000, 1_200]), ("wait", [1_000, 1_200])])
+async def test_clean_tells_how_far_it_is(queue: Queue, stored: Stored, state: str, steps: list[int]) -> None:
+    """Cleaning tells after each step how many jobs are gone so far."""
+    if state == "completed":
+        await _finished(queue, stored, state, steps[-1])
+    else:
+        await queue.add_bulk([("send", None, {"timestamp": YESTERDAY_MS})] * steps[-1], atomic=False)
+    told: list[int] = []
+
+    await queue.clean(state=state, on_progress=told.append)
+
+    assert sorted(set(told) - {0}) == steps
+    assert told == sorted(told)
+
+
+async def test_orphans(queue: Queue, stored: Stored) -> None:
+    """What is left of jobs that no list holds is removed, as many as wanted, and nothing else."""
+    kept = await queue.add("send")
+    await queue.upsert_job_scheduler("beat", every=60_000)
+    stored.client.hset(stored.key("ghost1"), "name", "send")
+    stored.client.rpush(stored.key("ghost2:logs"), "row")
+    before = stored.left() - {"ghost1", "ghost2:logs"}
+
+    assert await queue.remove_orphaned_jobs(limit=1) == 1
+    assert await queue.remove_orphaned_jobs(count=10) == 1
+    assert await queue.remove_orphaned_jobs() == 0
+
+    assert stored.left() == before
+    assert await queue.get_job(kept.id) is not None
+
+
 async def test_obliterate(queue: Queue, stored: Stored) -> None:
     """Obliterating removes every key of a queue of 2,500 jobs in all states."""
     await _finished(queue, stored, "completed", 500)

@@ -225,3 +225,60 @@ async def test_update_progress(queue: Queue, stored: Stored, progress: Any) -> N
     assert stored.events()[-1]["event"] == "progress"
     with pytest.raises(JobNotFound, match="ghost"):
         await queue.update_progress("ghost", 1)
+
+
+async def test_retry_with_other_data(queue: Queue, stored: Stored) -> None:
+    """A failed job runs again with edited data and all its attempts, also with None, which is a value."""
+    job = await queue.add("send", {"to": "nobody"}, attempts=3)
+    stored.finish(job.id, "failed", 1_700_000_000_000)
+
+    await queue.retry(job.id, data={"to": "ada"}, reset_attempts=True)
+
+    found = await queue.get_job(job.id)
+    assert found is not None
+    assert (found.data, found.attempts_made, found.failed_reason) == ({"to": "ada"}, 0, None)
+    assert await queue.get_job_state(job.id) is JobState.WAITING
+    stored.finish(job.id, "completed", 1_700_000_000_000)
+    await queue.retry(job.id, "completed", data=None)
+    assert stored.job(job.id)["data"] == "null"
+
+
+async def test_retry_with_other_data_changes_nothing_elsewhere(queue: Queue) -> None:
+    """The data of a job that has not failed stay as they are when it is retried with others."""
+    job = await queue.add("send", 1)
+
+    with pytest.raises(JobNotInState):
+        await queue.retry(job.id, data=2)
+    with pytest.raises(JobNotFound):
+        await queue.retry("ghost", data=2)
+    with pytest.raises(NotEncodable, match=r"data of job 1 is not JSON at \$\.n"):
+        await queue.retry(job.id, data={"n": object()})
+
+    found = await queue.get_job(job.id)
+    assert found is not None
+    assert found.data == 1
+
+
+async def test_logs_are_counted_and_cleared(queue: Queue) -> None:
+    """Rows of a log are counted, read in pages from either end, and dropped but for the newest."""
+    job = await queue.add("send")
+    for number in range(5):
+        await queue.add_log(job.id, f"row {number}")
+
+    assert await queue.count_job_logs(job.id) == 5
+    assert await queue.get_job_logs(job.id, 1, 2) == ["row 1", "row 2"]
+    assert await queue.get_job_logs(job.id, 0, 1, ascending=False) == ["row 4", "row 3"]
+    await queue.clear_logs(job.id, keep=2)
+    assert await queue.get_job_logs(job.id) == ["row 3", "row 4"]
+    await queue.clear_logs(job.id)
+    assert await queue.count_job_logs(job.id) == 0
+
+
+async def test_deduplication_freed_by_its_owner_only(queue: Queue) -> None:
+    """A deduplication id can be freed on the condition that a certain job holds it."""
+    job = await queue.add("send", deduplication="ada")
+
+    assert not await queue.remove_deduplication("ada", job_id="another")
+    assert await queue.get_deduplication_job_id("ada") == job.id
+    assert await queue.remove_deduplication("ada", job_id=job.id)
+    assert await queue.get_deduplication_job_id("ada") is None

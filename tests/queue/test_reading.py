@@ -1,10 +1,13 @@
 """Reading a queue: jobs, pages, counts, states, logs, metrics."""
 
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from echomq import InvalidOption, JobNotFound, JobState, Queue
+from echomq import ConnectionLost, ConnectionOptions, InvalidOption, JobNotFound, JobState, Queue
+from support.servers import Server, free_port
+from support.shells import Shell
 from support.stored import Stored
 
 
@@ -162,3 +165,36 @@ async def test_words_that_name_no_state(queue: Queue) -> None:
         await queue.get_job_counts(JobState.UNKNOWN)
     with pytest.raises(InvalidOption, match="only completed and failed"):
         await queue.get_metrics("waiting")
+
+
+async def test_ids_of_jobs(queue: Queue) -> None:
+    """Ids come in the order and the window that jobs would come in, without reading the jobs."""
+    await queue.add_bulk([("send", number) for number in range(4)])
+    later = await queue.add("send", delay=60_000)
+
+    assert await queue.get_job_ids("waiting", ascending=True) == ["1", "2", "3", "4"]
+    assert await queue.get_job_ids("waiting", "delayed", start=0, end=1) == ["4", "3", later.id]
+    assert await queue.get_job_ids("failed") == []
+
+
+async def test_delayed_jobs_that_are_due(queue: Queue) -> None:
+    """Delayed jobs are counted by when they may run."""
+    moment = datetime(2030, 1, 1, tzinfo=timezone.utc)
+    for hours in (1, 2, 3):
+        await queue.add("send", timestamp=moment, delay=timedelta(hours=hours))
+
+    assert await queue.count_due(moment) == 0
+    assert await queue.count_due(moment + timedelta(hours=2, seconds=1)) == 2
+    with pytest.raises(InvalidOption, match="before"):
+        await queue.count_due("noon")  # type: ignore[arg-type]  # as an untyped caller
+
+
+async def test_ready(shell: Shell, server: Server, prefix: str) -> None:
+    """A queue connects when it is told to be ready, and says at once where no server is."""
+    async with shell.queue("mail", server.url, prefix=prefix) as queue:
+        await queue.ready()
+    nowhere = shell.queue("mail", ConnectionOptions(port=free_port(), deadline_ms=200))
+
+    with pytest.raises(ConnectionLost):
+        await nowhere.ready()
+    await nowhere.close()

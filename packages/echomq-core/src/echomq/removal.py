@@ -173,8 +173,8 @@ def remove_orphans(keys: Keys, *, count: int, limit: int) -> Plan[int]:
         cursor, found = yield remove_calls.scan_keys(keys, cursor, count)
         begun = True
         candidates = remove_calls.orphan_candidates(keys, found)
-        if limit:
-            candidates = candidates[: limit - removed]
-        if candidates:
-            removed += yield remove_calls.remove_orphans(keys, candidates)
+        while candidates and not (limit and removed >= limit):
+            length = limit - removed if limit else len(candidates)
+            removed += yield remove_calls.remove_orphans(keys, candidates[:length])
+            candidates = candidates[length:]
     return removed
