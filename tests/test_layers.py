@@ -38,11 +38,11 @@ TREE = [
     *("clock", "current", "complaints", "listening", "freeze", "scripts", "exchange", "middleware"),
     *("hookspecs", "extensions", "registry", "plugins"),
     *("embedded_guard", "embedded_folder", "embedded"),
-    *("sync", "aio", "", "tasks"),
+    *("processes", "sync", "aio", "", "tasks"),
     *("probe", "demo", "cli", "__main__"),
 ]
 SHELLS = "clock"
-WHOLE = ("sync", "aio", "tasks", "demo", "cli")
+WHOLE = ("processes", "sync", "aio", "tasks", "demo", "cli")
 """Packages that stand in the tree as one; inside them, imports only make no circle."""
 
 IMPURE = {

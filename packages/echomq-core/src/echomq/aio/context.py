@@ -9,7 +9,7 @@ Source: protocol spec 05 section 10, Job.
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from uuid import uuid4
@@ -198,6 +198,7 @@ class ThreadContext:
     _loop_thread: int = attrs.field(init=False, repr=False, factory=threading.get_ident)
     cancelled: threading.Event = attrs.field(init=False, repr=False, factory=threading.Event)
     _over: str | None = attrs.field(init=False, repr=False, default=None)
+    _on_cancel: Callable[[], object] | None = attrs.field(init=False, repr=False, default=None)
 
     @property
     def job(self) -> Job:
@@ -226,6 +227,14 @@ class ThreadContext:
     def cancel(self) -> None:
         """Set ``cancelled``; what the worker calls."""
         self.cancelled.set()
+        if self._on_cancel is not None:
+            self._on_cancel()
+
+    def when_cancelled(self, function: Callable[[], object] | None) -> None:
+        """Call a function when ``cancelled`` gets set, or at once if it is; what runs the job's process calls this."""
+        self._on_cancel = function
+        if function is not None and self.cancelled.is_set():
+            function()
 
     def cut_off(self, why: str) -> None:
         """Refuse all further calls: the attempt is over, whatever its thread does; what the worker calls."""

@@ -1,5 +1,7 @@
 """Calls the user's function in the right place: ``async def`` on the loop, plain functions in threads.
 
+A job in a child process is a thread here, which waits for it.
+
 Source: design.md section 2; protocol spec 05 section 4.7.
 """
 
@@ -13,8 +15,10 @@ from typing import Any, Protocol
 import attrs
 
 from echomq.current import bind_context
+from echomq.errors import UsageError
 from echomq.job import Job
 from echomq.processors import check_processor, is_coroutine_function, takes_context
+from echomq.worker_options import RunIn
 
 from .context import Context, Host, ThreadContext
 
@@ -47,11 +51,15 @@ class Processing:
 
     Attributes:
         function: As the user gave it.
+        run_in: Where it shall run; None: by its kind.
+        released: Called when the worker lets go.
         in_thread: It is a plain function.
         takes_context: It wants ``ctx``.
     """
 
     function: Callable[..., Any]
+    run_in: RunIn | None = None
+    released: Callable[[], object] = lambda: None
     in_thread: bool = attrs.field(init=False)
     takes_context: bool = attrs.field(init=False)
     _threads: ThreadPoolExecutor | None = attrs.field(init=False, default=None)
@@ -61,6 +69,10 @@ class Processing:
         check_processor(self.function)
         self.in_thread = not is_coroutine_function(self.function)
         self.takes_context = takes_context(self.function)
+        if self.run_in == "loop" and self.in_thread:
+            raise UsageError(f"run_in='loop': {self.function!r} is a plain function, which would block the loop")
+        if self.run_in == "thread" and not self.in_thread:
+            raise UsageError(f"run_in='thread': {self.function!r} is an async def, which needs the event loop")
 
     def context(self, job: Job, token: str, host: Host) -> Context | ThreadContext:
         """Return the ``ctx`` of a job."""
@@ -92,7 +104,8 @@ class Processing:
             raise RuntimeError(f"the processor raised {type(error).__name__}") from error
 
     def close(self) -> None:
-        """Let go of the threads; one that is busy ends with its job."""
+        """Let go of threads and processes; a thread that is busy ends with its job."""
+        self.released()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
             self._threads = None

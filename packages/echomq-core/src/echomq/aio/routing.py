@@ -14,7 +14,10 @@ from echomq.current import bind_context
 from echomq.errors import UsageError
 from echomq.job import Job
 from echomq.middleware import Layer, Report
+from echomq.options import WorkerOptions
+from echomq.processes.pool import ProcessPool
 from echomq.processors import Processor, Processors, no_processor
+from echomq.worker_options import RunIn
 
 from .context import Context, Host, ThreadContext
 from .processing import JobRunner, Processing
@@ -22,13 +25,20 @@ from .processing import JobRunner, Processing
 __all__ = ["Routing", "Surrounded", "job_runner"]
 
 
-def job_runner(processors: Processors) -> JobRunner:
+def job_runner(processors: Processors, options: WorkerOptions) -> JobRunner:
     """Return what runs the jobs of a worker.
 
     Raises:
-        UsageError: A processor cannot be called, or there is none.
+        UsageError: A processor cannot be called, or not where it shall run, or there is none.
     """
-    return Routing(processors) if isinstance(processors, Mapping) else Processing(processors)
+    if isinstance(processors, Mapping) and not processors:
+        raise UsageError("processor: expected one for each name of a job, but there is none")
+    if options.run_in == "process":
+        pool = ProcessPool(processors, options.max_jobs_per_child)
+        return Processing(pool.run, "thread", pool.close)
+    if isinstance(processors, Mapping):
+        return Routing(processors, options.run_in)
+    return Processing(processors, options.run_in)
 
 
 @attrs.define(eq=False)
@@ -37,16 +47,16 @@ class Routing:
 
     Attributes:
         processors: By name of the job; read while the worker runs, so more may come.
+        run_in: Where they shall run; None: by their kind.
     """
 
     processors: Mapping[str, Processor]
+    run_in: RunIn | None = None
     _runners: dict[str, Processing] = attrs.field(init=False, factory=dict)
     _unknown: Processing = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """Look at each processor once, early."""
-        if not self.processors:
-            raise UsageError("processor: expected one for each name of a job, but there is none")
         for name in self.processors:
             self._runner(name)
         self._unknown = Processing(self._refuse)
@@ -56,7 +66,7 @@ class Routing:
         if runner is None:
             if name not in self.processors:
                 return self._unknown
-            runner = self._runners[name] = Processing(self.processors[name])
+            runner = self._runners[name] = Processing(self.processors[name], self.run_in)
         return runner
 
     async def _refuse(self, job: Job) -> None:

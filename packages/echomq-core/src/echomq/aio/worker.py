@@ -54,7 +54,8 @@ class Worker:
     Args:
         queue: Name of the queue.
         processor: ``processor(job)`` or ``processor(job, ctx)``; or a mapping, with one for each name of a
-            job. ``async def`` runs on the event loop, a plain function in a thread. What it returns is the
+            job. ``async def`` runs on the event loop, a plain function in a thread, both in a child process
+            if the option ``run_in`` says so. What it returns is the
             job's result, any JSON value; what it raises fails the attempt, but the signals of
             :mod:`echomq.signals` steer.
         connection: A URL, options, a ready client, or an open connection, which is not closed here.
@@ -79,7 +80,7 @@ class Worker:
         self.options: WorkerOptions = with_backoffs(worker_options(**options))
         self._source = connection
         self._listeners = Listeners(tuple(EVENTS))
-        self._processing = plug_in(job_runner(processor), self.keys, self._listeners)
+        self._processing = plug_in(job_runner(processor, self.options), self.keys, self._listeners)
         self._shift: Shift | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._gone: asyncio.Event | None = None
