@@ -10,8 +10,9 @@ import pytest
 
 from support.not_run import MISSING, pytest_sessionfinish, pytest_testnodedown
 from support.servers import Server, Servers, given_url
+from support.topologies import clusters, watched_masters
 
-__all__ = ["pytest_sessionfinish", "pytest_testnodedown"]
+__all__ = ["clusters", "pytest_sessionfinish", "pytest_testnodedown", "watched_masters"]
 
 SERVER_NAMES = os.environ.get("ECHOMQ_TEST_SERVERS", "redis,valkey").split(",")
 """Servers that the ``server`` fixture goes through."""

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from support.not_run import missing
 from support.server_files import TIER_1, find_server_file
 from support.servers import ServerProcess
 
-__all__ = ["Cluster", "ask", "has_equal_replica", "start_cluster", "wait_for"]
+__all__ = ["Cluster", "ask", "has_equal_replica", "make_lone_cluster", "start_cluster", "wait_for"]
 
 MASTERS = 3
 SLOTS = 16384
@@ -103,8 +103,7 @@ class Cluster:
 
     def another_master(self, node: ServerProcess) -> ServerProcess:
         """A master that is not this one."""
-        ports = {place[1] for _, _, place, *_ in ask(self.up[0], "CLUSTER", "SLOTS")}
-        return next(one for one in self.up if one.port in ports and one is not node)
+        return next(one for one in self.masters() if one is not node)
 
     def kill(self, node: ServerProcess) -> None:
         """Crash a node, once its replicas have all that it acknowledged.
@@ -143,6 +142,16 @@ class Cluster:
         """Wait until each node is in the cluster and each replica in step."""
         for node in self.nodes:
             wait_for(partial(_is_well, node), f"node {node.port} is well")
+
+    def flush(self) -> None:
+        """Empty it."""
+        for node in self.masters():
+            ask(node, "FLUSHALL")
+
+    def masters(self) -> list[ServerProcess]:
+        """The nodes that serve slots."""
+        ports = {place[1] for _, _, place, *_ in ask(self.up[0], "CLUSTER", "SLOTS")}
+        return [node for node in self.up if node.port in ports]
 
     def start_moving(self, slot: int, source: ServerProcess, target: ServerProcess) -> None:
         """Let a slot be about to move; keys stay where they are."""
@@ -225,6 +234,12 @@ def start_cluster(name: str, *args: str) -> Cluster:
     return cluster
 
 
+def make_lone_cluster(node: ServerProcess) -> None:
+    """Make a server, started with ``--cluster-enabled yes``, own all slots; takes two seconds."""
+    ask(node, "CLUSTER", "ADDSLOTSRANGE", 0, SLOTS - 1)
+    wait_for(lambda: "cluster_state:ok" in ask(node, "CLUSTER", "INFO"), "the lone node is well")
+
+
 def _form(cluster: Cluster) -> None:
     first, *others = cluster.nodes
     for epoch, node in enumerate(cluster.nodes, 1):
@@ -242,10 +257,3 @@ def _form(cluster: Cluster) -> None:
 
 def _knows_all(node: ServerProcess) -> bool:
     return len(ask(node, "CLUSTER", "NODES").splitlines()) == 2 * MASTERS
-
-
-@contextlib.contextmanager
-def running_cluster(name: str) -> Iterator[Cluster]:
-    """Have a cluster for the length of a ``with`` block."""
-    with contextlib.closing(start_cluster(name)) as cluster:
-        yield cluster

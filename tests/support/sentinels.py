@@ -1,11 +1,9 @@
 """A master with a replica, watched by three sentinels."""
 
-import contextlib
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from support.not_run import missing
 from support.server_files import TIER_1, ServerFile, find_server_file
 from support.servers import START_TRIES, ServerProcess, free_port, ping
 
-__all__ = ["Watched", "running_sentinels", "start_sentinels"]
+__all__ = ["SERVICE", "SentinelProcess", "Watched", "start_lone_sentinel", "start_sentinels"]
 
 SERVICE = "mq"
 SENTINELS = 3
@@ -189,8 +187,15 @@ def start_sentinels(name: str, config: str = "", args: tuple[str, ...] = ()) -> 
     return watched
 
 
-@contextlib.contextmanager
-def running_sentinels(name: str) -> Iterator[Watched]:
-    """Have servers with sentinels for the length of a ``with`` block."""
-    with contextlib.closing(start_sentinels(name)) as watched:
-        yield watched
+def start_lone_sentinel(config: str, *, host: str = "127.0.0.1") -> SentinelProcess:
+    """Start one sentinel with settings of the test's own; close it after use."""
+    file = find_server_file("redis")
+    if isinstance(file, str):
+        missing("redis", file)
+    sentinel = SentinelProcess(file=file, config=config, host=host)
+    try:
+        sentinel.start()
+    except BaseException:
+        sentinel.close()
+        raise
+    return sentinel

@@ -58,8 +58,12 @@ def _openssl(folder: Path, *arguments: str) -> None:
     subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
 
 
-def start_tls_server(certificates: Certificates) -> tuple[ServerProcess, int]:
+def start_tls_server(certificates: Certificates, *args: str) -> tuple[ServerProcess, int]:
     """Start a Redis that speaks TLS on one port; skips the test where its build cannot.
+
+    Args:
+        certificates: The server's, and whom it trusts.
+        args: Further arguments of the program.
 
     Returns:
         The server, whose own port is plain and only for the fixture, and the port with TLS.
@@ -73,7 +77,7 @@ def start_tls_server(certificates: Certificates) -> tuple[ServerProcess, int]:
         args=(
             *("--tls-port", str(port), "--tls-auth-clients", "yes"),
             *("--tls-cert-file", str(certificates.server), "--tls-key-file", str(certificates.server_key)),
-            *("--tls-ca-cert-file", str(certificates.ca)),
+            *("--tls-ca-cert-file", str(certificates.ca), *args),
         ),
     )
     try:

@@ -25,13 +25,12 @@ from typing import Any, TypeVar
 import attrs
 
 from .call import Argument, Batch, Command, Reply, Request, ScriptCall
-from .driver import Address
+from .driver import Address, ConnectionOptions
 from .errors import (
     ConnectionClosed,
     ConnectionLost,
     DriverError,
     ProtocolError,
-    ReplyTimeout,
     ServerNotReady,
     ServerRefused,
     UsageError,
@@ -44,6 +43,7 @@ __all__ = [
     "Journey",
     "SlotTable",
     "Step",
+    "ask_ms",
     "can_ask",
     "guarded",
     "nobody_answered",
@@ -186,7 +186,7 @@ class SlotTable:
     Attributes:
         seeds: Nodes that the user named.
         nodes: All nodes that were heard of, replicas too.
-        is_doubted: A node has fallen silent: ask before the next request.
+        is_doubted: A node could not be reached: ask before the next request.
         learned_at_s: When it was last learned, on a monotonic clock.
     """
 
@@ -243,6 +243,10 @@ class SlotTable:
     def is_fresh(self, now_s: float) -> bool:
         """Tell whether asking again would only burden the cluster."""
         return now_s - self.learned_at_s < FRESH_S
+
+    def doubt(self, now_s: float) -> None:
+        """Note that a node could not be reached: whoever sends next asks for the table first."""
+        self.is_doubted = self.is_doubted or not self.is_fresh(now_s)
 
     def move(self, slot: int, owner: Address) -> None:
         """Note that a node said who else owns a slot."""
@@ -314,8 +318,6 @@ class Journey:
         Raises:
             DriverError: Nothing more can be done.
         """
-        if isinstance(error, ReplyTimeout):
-            self.table.is_doubted = True
         if isinstance(error, ConnectionLost):
             return self._unreached(error, now_s, dice)
         refusal = redirected(error)
@@ -326,6 +328,7 @@ class Journey:
         return self._rest(error, now_s, dice, learn=refusal.prefix != "TRYAGAIN")
 
     def _unreached(self, error: ConnectionLost, now_s: float, dice: float) -> Step:
+        self.table.doubt(now_s)
         if isinstance(error, ConnectionClosed) or error.may_have_run:
             raise error
         return self._rest(error, now_s, dice, learn=True)
@@ -333,8 +336,10 @@ class Journey:
     def _redirected(self, error: ServerRefused, node: Address, now_s: float, dice: float) -> Step:
         found = _REDIRECT.search(str(error))
         self._redirects += 1
-        if found is None or self._redirects > MAX_REDIRECTS:
+        if found is None:
             raise error
+        if self._redirects > MAX_REDIRECTS:
+            raise self._given_up(error) from error
         target = Address(_host(found[3], node), int(found[4]))
         if found[1] == "MOVED":
             self.table.move(int(found[2]), target)
@@ -355,8 +360,14 @@ class Journey:
     def _given_up(self, error: DriverError) -> DriverError:
         told = f"{self.where} did not serve the request within {self.limit_ms} ms; the last try: {error}"
         if isinstance(error, ServerRefused):
-            return type(error)(told, prefix=error.prefix)
+            # Whatever sent it away: another try may be served.
+            return ServerNotReady(told, prefix=error.prefix if error.prefix in _RESTING else "TRYAGAIN")
         return ConnectionLost(told)
+
+
+def ask_ms(options: ConnectionOptions) -> int:
+    """Return how long to wait for a node's table: a deaf one must leave time for others, within one deadline."""
+    return max(50, min(1_000, options.deadline_ms // 4))
 
 
 def nobody_answered(where: str, errors: Iterable[DriverError]) -> DriverError:

@@ -21,6 +21,7 @@ from echomq.cluster import (
     FIRST,
     Journey,
     SlotTable,
+    ask_ms,
     can_ask,
     guarded,
     nobody_answered,
@@ -136,9 +137,11 @@ class ClusterLane:
 
         try:
             await self._carried(self._journey(slot, deadline_ms, 0, can_ask=False), carry)
-        except ServerRefused:
+        except ServerRefused as error:
             if batch.atomic or any(outcomes[place] is None for place in places):
                 raise
+            for place in places:
+                outcomes[place] = error
 
     async def server(self) -> ServerInfo:
         """See :meth:`echomq.driver.AsyncConnection.server`; any node answers."""
@@ -234,7 +237,7 @@ class ClusterLane:
     async def _ask(self, address: Address) -> Any:
         lane = Lane(self.dialler.at(address), gives_up=True)
         try:
-            return await lane.send(ASK_SLOTS, deadline_ms=min(1_000, self.dialler.options.deadline_ms))
+            return await lane.send(ASK_SLOTS, deadline_ms=ask_ms(self.dialler.options))
         finally:
             await lane.close()
 

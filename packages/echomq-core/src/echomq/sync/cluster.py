@@ -21,6 +21,7 @@ from echomq.cluster import (
     FIRST,
     Journey,
     SlotTable,
+    ask_ms,
     can_ask,
     guarded,
     nobody_answered,
@@ -134,9 +135,11 @@ class ClusterLink:
 
         try:
             self._carried(self._journey(slot, deadline_ms, 0, can_ask=False), carry)
-        except ServerRefused:
+        except ServerRefused as error:
             if batch.atomic or any(outcomes[place] is None for place in places):
                 raise
+            for place in places:
+                outcomes[place] = error
 
     def server(self) -> ServerInfo:
         """See :meth:`echomq.driver.Connection.server`; any node answers."""
@@ -227,7 +230,7 @@ class ClusterLink:
     def _ask(self, address: Address) -> Any:
         link = Link(self.dialler.at(address), gives_up=True)
         try:
-            return link.send(ASK_SLOTS, deadline_ms=min(1_000, self.dialler.options.deadline_ms))
+            return link.send(ASK_SLOTS, deadline_ms=ask_ms(self.dialler.options))
         finally:
             link.close()
 
