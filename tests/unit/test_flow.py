@@ -3,7 +3,10 @@
 from itertools import count
 from typing import Any
 
+import pytest
+
 from echomq.call import ScriptCall
+from echomq.errors import InvalidOption
 from echomq.flow import Flow, FlowNode, build_flow
 from support.wire import spoken
 
@@ -65,3 +68,12 @@ def test_root_with_a_parent() -> None:
     """A root may be a child of a job that exists; that one gets a release too."""
     sent = flow(FlowNode(queue="q", name="n", options={"parent": {"id": "p", "queue": "x:y:o"}}))
     assert scripts(sent)[1].keys == ("x:y:o:p", "x:y:o:p:dependencies")
+
+
+@pytest.mark.parametrize("children", [(), ({"queue": "q", "name": "child"},)])
+def test_what_is_no_node_is_refused(children: Any) -> None:
+    """A mapping in place of a node is refused with what is expected, as a root and as a child."""
+    root: Any = FlowNode(queue="q", name="root", children=children) if children else {"queue": "q", "name": "root"}
+
+    with pytest.raises(InvalidOption, match=r"flow: expected FlowNode\(queue=..., name=...\), not dict"):
+        flow(root)

@@ -150,6 +150,11 @@ def _renewed(tree: FlowTree, jobs: Iterator[Job]) -> FlowTree:
     return FlowTree(next(jobs), tuple(_renewed(child, jobs) for child in tree.children))
 
 
+def _check_node(node: object) -> None:
+    if not isinstance(node, FlowNode):
+        raise InvalidOption("flow", f"expected FlowNode(queue=..., name=...), not {type(node).__name__}")
+
+
 @attrs.define
 class _Builder:
     now_ms: int
@@ -160,6 +165,7 @@ class _Builder:
 
     def tree(self, node: FlowNode, parent: Parent | None = None, level: int = 1) -> FlowTree:
         """Take in a node and all below it, parents first."""
+        _check_node(node)
         if level > MAX_LEVELS:
             raise InvalidOption("children", f"a flow has at most {MAX_LEVELS} levels, and does not contain itself")
         job = self._job(node, parent)
