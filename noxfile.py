@@ -80,6 +80,13 @@ def chaos(session: nox.Session) -> None:
 
 
 @nox.session
+def simulate(session: nox.Session) -> None:
+    """Let fleets in virtual time meet random faults, 150 s a server; ``-- --simulation-seconds 600`` changes that."""
+    _prepare(session)
+    _pytest(session, "--simulation-seconds", "150", "--timeout", "0", "-s", "tests/simulation")
+
+
+@nox.session
 def differential(session: nox.Session) -> None:
     """Compare our scripts with the original ones, call by call."""
     _prepare(session)

@@ -1,6 +1,6 @@
 """What holds of every queue that nobody has damaged, whatever was called."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from differential.world import QUEUES
 from vectors.keyspace import Keyspace
@@ -45,13 +45,13 @@ def _of_hashes(keyspace: Keyspace, queue: str, places: dict[str, str]) -> Iterat
             yield key, "is a job in no state"
 
 
-def unsound(keyspace: Keyspace) -> dict[str, str]:
+def unsound(keyspace: Keyspace, queues: Iterable[str] = QUEUES) -> dict[str, str]:
     """Job keys with which something is wrong, and what; empty when all is well.
 
     Each id is in one state, each id has a hash with a name, and the reverse.
     """
     found: dict[str, str] = {}
-    for queue in QUEUES:
+    for queue in queues:
         places: dict[str, str] = {}
         found.update(_of_places(keyspace, queue, places))
         found.update(_of_hashes(keyspace, queue, places))

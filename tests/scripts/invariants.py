@@ -1,6 +1,6 @@
 """What holds of sound queues besides :func:`differential.soundness.unsound`: locks and families."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from differential.soundness import unsound
 from differential.world import QUEUES
@@ -11,8 +11,8 @@ __all__ = ["CHILDLESS", "faults"]
 CHILDLESS = "waits for no child"
 
 
-def _locks(keyspace: Keyspace) -> Iterator[tuple[str, str]]:
-    for queue in QUEUES:
+def _locks(keyspace: Keyspace, queues: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for queue in queues:
         active = keyspace.get(f"{queue}:active", {"value": []})["value"]
         for key in keyspace:
             if key.startswith(f"{queue}:") and key.endswith(":lock"):
@@ -21,7 +21,8 @@ def _locks(keyspace: Keyspace) -> Iterator[tuple[str, str]]:
                     yield key, "locks a job that is not active"
 
 
-def _families(keyspace: Keyspace) -> Iterator[tuple[str, str]]:
+def _families(keyspace: Keyspace, queues: Sequence[str]) -> Iterator[tuple[str, str]]:
+    completed = _completed(keyspace, queues)
     for key, entry in keyspace.items():
         parent = key.removesuffix(":dependencies")
         if parent == key:
@@ -32,26 +33,31 @@ def _families(keyspace: Keyspace) -> Iterator[tuple[str, str]]:
             fields = keyspace.get(child, {"value": {}})["value"]
             if fields and fields.get("parentKey") != parent:
                 yield f"{key} {child}", "is a child that does not know this parent"
-            if fields and child in _finished(keyspace):
+            if fields and child in completed:
                 yield f"{key} {child}", "is awaited though it has completed"
-    for queue in QUEUES:
+    for queue in queues:
         for job_id, _ in keyspace.get(f"{queue}:waiting-children", {"value": []})["value"]:
             if f"{queue}:{job_id}:dependencies" not in keyspace:
                 yield f"{queue}:{job_id}", CHILDLESS
 
 
-def _finished(keyspace: Keyspace) -> set[str]:
+def _completed(keyspace: Keyspace, queues: Sequence[str]) -> set[str]:
     return {
         f"{queue}:{job_id}"
-        for queue in QUEUES
+        for queue in queues
         for job_id, _ in keyspace.get(f"{queue}:completed", {"value": []})["value"]
     }
 
 
-def faults(keyspace: Keyspace) -> dict[str, str]:
+def faults(keyspace: Keyspace, queues: Sequence[str] = QUEUES) -> dict[str, str]:
     """What is wrong, by key; empty when all is well.
 
     Each id is in one state, each id has a hash and the reverse; only active jobs are
     locked; parents and children know of each other.
+
+    Args:
+        keyspace: All keys.
+        queues: Qualified names of the queues to look at, ``"bull:mail"``.
     """
-    return {**unsound(keyspace), **dict(_locks(keyspace)), **dict(_families(keyspace))}
+    found = unsound(keyspace, queues)
+    return {**found, **dict(_locks(keyspace, queues)), **dict(_families(keyspace, queues))}

@@ -16,7 +16,7 @@ import redis
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["RawClient", "dump", "load", "meaning", "text"]
+__all__ = ["Keyspace", "RawClient", "dump", "load", "meaning", "plain_value", "text"]
 
 Keyspace = dict[str, dict[str, Any]]
 
@@ -92,7 +92,8 @@ def _pairs(flat: list[Any]) -> list[tuple[Any, Any]]:
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 
-def _value(kind: str, raw: Any) -> Any:
+def plain_value(kind: str, raw: Any) -> Any:
+    """The value of a key as this module has it, from the reply to the command that reads one of its type."""
     if kind == "string":
         return text(raw)
     if kind == "hash":
@@ -109,7 +110,7 @@ def dump(client: RawClient) -> Keyspace:
     """Read every key of the database; ``pttl`` is the remaining ms where a key expires."""
     found: Keyspace = {}
     for key, kind, pttl, raw in client.run(_DUMP, (), ()):
-        entry: dict[str, Any] = {"type": text(kind), "value": _value(text(kind), raw)}
+        entry: dict[str, Any] = {"type": text(kind), "value": plain_value(text(kind), raw)}
         if pttl >= 0:
             entry["pttl"] = pttl
         found[text(key)] = entry
