@@ -25,7 +25,10 @@ SITUATIONS = 3
 """Calls of each script that are spoiled."""
 
 STEPS = 6_000
-OUR_OWN = {"cancelJob", "removeTree", "sweepJobs", "releaseStuckParent", "removeStrays"}
+OUR_OWN = {
+    *("addJobs", "takeJobs", "finishJobs"),
+    *("cancelJob", "removeTree", "sweepJobs", "releaseStuckParent", "removeStrays"),
+}
 _WRONG_TEXTS = ("", "x", "-1", "[]", "nan", "1e400")
 _WRONG_VALUES: tuple[Any, ...] = ("x", -1, 1.5, {}, [], True, None)
 

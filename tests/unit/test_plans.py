@@ -1,5 +1,6 @@
 """Operations of several calls: what they ask for, one request after the other, and what they make of the answers."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from echomq.errors import (
     JobLocked,
     NotEncodable,
     ParentNotFound,
+    ServerRefused,
     UnknownOption,
 )
 from echomq.keys import Keys
@@ -60,9 +62,15 @@ def answers(*replies: Any) -> Callable[[Any], Any]:
     return answer
 
 
-def numbered(request: Batch) -> list[str]:
-    """Answer a batch as a server that numbers the jobs."""
-    return [str(number) for number, _ in enumerate(request.requests, 1)]
+def numbering() -> Callable[[Any], Any]:
+    """Answer as a server that numbers the jobs."""
+    numbers = itertools.count(1)
+
+    def ids(call: Any) -> list[str]:
+        count = len(call.args) - 2 if call.script == "addJobs" else 1
+        return [str(number) for number in itertools.islice(numbers, count)]
+
+    return lambda request: [ids(call) for call in request.requests] if isinstance(request, Batch) else ids(request)
 
 
 def test_draft() -> None:
@@ -90,29 +98,53 @@ def test_drafts_stop_at_the_first_bad_item() -> None:
         plans.drafts(KEYS, [("one", 1, 5)], {}, NOW)  # type: ignore[list-item]  # what the test is about
 
 
+def test_atomic_bulk_is_one_script() -> None:
+    """Up to a thousand plain jobs that must all be added, or none, leave in one script."""
+    jobs = plans.drafts(KEYS, [("send", number) for number in range(1_000)], {}, NOW)
+
+    (call,), added = played(plans.add_bulk(jobs, atomic=True), numbering())
+
+    assert (call.script, len(call.args)) == ("addJobs", 1_002)
+    assert [(job.id, job.data) for job in added] == [(str(number + 1), number) for number in range(1_000)]
+
+
 def test_atomic_bulk_is_one_transaction() -> None:
-    """However many jobs, an atomic bulk is one batch that the server runs as a whole."""
-    jobs = plans.drafts(KEYS, [("send", None)] * 2_500, {}, NOW)
+    """However many jobs of whatever kind, an atomic bulk is one batch that the server runs as a whole."""
+    items: list[plans.NewJob] = [("send", number) for number in range(2_500)]
+    items[1_500] = ("send", 1_500, {"job_id": "mine"})
+    jobs = plans.drafts(KEYS, items, {}, NOW)
 
-    (batch,), added = played(plans.add_bulk(jobs, atomic=True), numbered)
+    (batch,), added = played(plans.add_bulk(jobs, atomic=True), numbering())
 
-    assert (len(batch.requests), batch.atomic) == (2_500, True)
+    assert [call.script for call in batch.requests] == ["addJobs", "addJobs", "addStandardJob", "addJobs"]
+    assert batch.atomic
     assert [job.id for job in added] == [str(number) for number in range(1, 2_501)]
 
 
 def test_other_bulk_goes_in_pieces() -> None:
-    """A bulk that is not atomic leaves in pipelines of 1,000, and keeps its order."""
-    jobs = plans.drafts(KEYS, [("send", number) for number in range(2_500)], {}, NOW)
+    """A bulk that is not atomic leaves in scripts of 250 jobs, four at a time, and keeps its order."""
+    jobs = plans.drafts(KEYS, [("send", number) for number in range(2_600)], {}, NOW)
 
-    batches, added = played(plans.add_bulk(jobs, atomic=False), numbered)
+    batches, added = played(plans.add_bulk(jobs, atomic=False), numbering())
 
-    assert [(len(batch.requests), batch.atomic) for batch in batches] == [(1_000, False), (1_000, False), (500, False)]
-    assert [job.data for job in added] == list(range(2_500))
+    lengths = [[len(call.args) - 2 for call in batch.requests] for batch in batches]
+    assert lengths == [[250] * 4, [250] * 4, [250, 250, 100]]
+    assert not any(batch.atomic for batch in batches)
+    assert [(job.id, job.data) for job in added] == [(str(number + 1), number) for number in range(2_600)]
+
+
+def test_large_jobs_go_in_smaller_pieces() -> None:
+    """A script takes a megabyte of data and no further job, so that none holds up the server."""
+    jobs = plans.drafts(KEYS, [("send", "x" * 300_000)] * 10, {}, NOW)
+
+    (batch,), _ = played(plans.add_bulk(jobs, atomic=False), numbering())
+
+    assert [len(call.args) - 2 for call in batch.requests if call.script == "addJobs"] == [4, 4]
 
 
 def test_empty_bulk_sends_nothing() -> None:
     """No jobs, no request."""
-    assert played(plans.add_bulk([], atomic=True), numbered) == ([], [])
+    assert played(plans.add_bulk([], atomic=True), numbering()) == ([], [])
 
 
 def test_declined_items_of_a_bulk() -> None:
@@ -121,11 +153,23 @@ def test_declined_items_of_a_bulk() -> None:
     declined = ParentNotFound("addStandardJob", None)
 
     with pytest.raises(BulkAddFailed, match="1 of 2 jobs were not added; the first because: the parent") as caught:
-        played(plans.add_bulk(jobs, atomic=True), answers([declined, "7"]))
+        played(plans.add_bulk(jobs, atomic=True), answers([declined, ["7"]]))
 
     first, second = caught.value.outcomes
     assert first is declined
     assert (second.id, second.name) == ("7", "two")
+
+
+def test_declined_piece_of_a_bulk() -> None:
+    """Where the server refused one script of several, each of its jobs has that error, and the others their ids."""
+    jobs = plans.drafts(KEYS, [("send", number) for number in range(300)], {}, NOW)
+    full = ServerRefused("out of memory", prefix="OOM")
+
+    with pytest.raises(BulkAddFailed, match="50 of 300 jobs were not added") as caught:
+        played(plans.add_bulk(jobs, atomic=False), answers([[str(number) for number in range(250)], full]))
+
+    assert [job.id for job in caught.value.outcomes[:250]] == [str(number) for number in range(250)]
+    assert caught.value.outcomes[250:] == [full] * 50
 
 
 def test_lost_link_in_a_bulk() -> None:

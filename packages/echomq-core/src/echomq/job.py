@@ -115,18 +115,18 @@ class Job:
         if limit is not None and (size := len(raw.encode())) > limit:
             raise InvalidOption("size_limit", f"data of job {name!r} has {size} bytes, the limit is {limit}")
         deduplication, parent = options.deduplication, options.parent
-        return cls(
-            keys=keys,
-            id=options.job_id or "",
-            name=name,
-            raw_data=raw,
-            timestamp_ms=now_ms if options.timestamp is None else options.timestamp,
-            delay_ms=options.delay,
-            priority=options.priority,
-            deduplication_id=deduplication.id if deduplication else None,
-            parent_key=parent.key if parent else None,
-            given_options=options,
-        )
+        fields: dict[str, Any] = {"keys": keys, "id": options.job_id or "", "name": name, "raw_data": raw}
+        fields["timestamp_ms"] = now_ms if options.timestamp is None else options.timestamp
+        fields["given_options"] = fields["options"] = options
+        if options.delay:
+            fields["delay_ms"] = options.delay
+        if options.priority:
+            fields["priority"] = options.priority
+        if deduplication:
+            fields["deduplication_id"] = deduplication.id
+        if parent:
+            fields["parent_key"] = parent.key
+        return _made_of(fields)
 
     @classmethod
     def from_hash(
@@ -154,7 +154,12 @@ class Job:
         if unknown:
             values["other_fields"] = unknown
         values.setdefault("name", "")
-        return cls(keys=keys, id=job_id, state=state, **values)
+        values["keys"], values["id"], values["state"] = keys, job_id, state
+        return _made_of(values)
+
+    def with_id(self, job_id: str) -> "Job":
+        """Return the job as the server numbered it."""
+        return _made_of({**self.__dict__, "id": job_id})
 
     @property
     def queue_name(self) -> str:
@@ -274,6 +279,21 @@ class Job:
             return codec.decode_json(raw)
         except ProtocolError as error:
             raise ProtocolError(f"{field} of job {self.id} in queue {self.queue_name} is {error}") from None
+
+
+for _field in attrs.fields(Job):
+    if _field.default is not attrs.NOTHING:
+        setattr(Job, _field.name, _field.default)
+
+
+def _made_of(fields: dict[str, Any]) -> Job:
+    """Return a job that holds these fields, and has the class's value of any other.
+
+    Adding makes two jobs and taking makes one; passing each of twenty-five fields would take longer than the rest.
+    """
+    job = object.__new__(Job)
+    object.__setattr__(job, "__dict__", fields)
+    return job
 
 
 def _or_none(raw: Raw) -> Any:

@@ -13,7 +13,7 @@ Source: design.md section 7.
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
@@ -34,10 +34,13 @@ __all__ = [
     "add",
     "add_bulk",
     "add_flow",
+    "around_add",
     "process",
     "process_plainly",
     "through",
 ]
+
+Yielded = TypeVar("Yielded")
 
 AroundAdd: TypeAlias = Callable[[Job], Generator[Job, Job, None]]
 """Called with the job, yields the job to add, receives it with its id; a failed add is raised at the ``yield``."""
@@ -168,9 +171,23 @@ def add(layers: Sequence[Layer], job: Job, report: Report) -> Plan[Job]:
     return added
 
 
+def around_add(layers: Sequence[Layer], job: Job, report: Report) -> Generator[Job, Job, Job]:
+    """Lead a job through all layers: gives the job to add, and receives it added or what adding raised.
+
+    Raises as :func:`through`.
+    """
+    [added] = yield from through(layers, [job], report, _by_receiver)
+    return added
+
+
+def _by_receiver(jobs: Sequence[Job]) -> Generator[Job, Job, list[Job]]:
+    [job] = jobs
+    return [(yield job)]
+
+
 def _send_one(jobs: Sequence[Job]) -> Plan[list[Job]]:
     [job] = jobs
-    return [attrs.evolve(job, id=(yield add_job(job)))]
+    return [job.with_id((yield add_job(job)))]
 
 
 def add_bulk(layers: Sequence[Layer], jobs: Sequence[Job], report: Report, *, atomic: bool) -> Plan[list[Job]]:
@@ -193,8 +210,11 @@ def add_flow(layers: Sequence[Layer], flow: Flow, report: Report) -> Plan[tuple[
 
 
 def through(
-    layers: Sequence[Layer], jobs: Sequence[Job], report: Report, send: Callable[[list[Job]], Plan[list[Job]]]
-) -> Plan[list[Job]]:
+    layers: Sequence[Layer],
+    jobs: Sequence[Job],
+    report: Report,
+    send: Callable[[list[Job]], Generator[Yielded, Any, list[Job]]],
+) -> Generator[Yielded, Any, list[Job]]:
     """Add jobs, each through all layers.
 
     Args:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
-
 from echomq import middleware, plans, plugins
 from echomq.calls.add import add_job
 from echomq.clock import wall_ms
@@ -69,7 +67,7 @@ async def add(
             check_together([job])
         if layers := plugins.extensions().add_layers:
             return await perform(link, middleware.add(layers, job, report))
-        return attrs.evolve(job, id=await link.send(add_job(job)))
+        return job.with_id(await link.send(add_job(job)))
 
 
 async def add_bulk(

@@ -11,10 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-import attrs
-
 from echomq import middleware, plans, plugins, removal, rerun
-from echomq.calls import add as add_calls
 from echomq.calls import fetch
 from echomq.calls import queue as queue_calls
 from echomq.checks import whole
@@ -29,6 +26,7 @@ from echomq.states import JobState
 from . import cancelling, changing, children, diagnosing, limits, reading, results, schedulers, watching
 from .connecting import connect
 from .run import is_open, perform
+from .waves import Adding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -91,6 +89,7 @@ class Queue:
         if self._connection.is_cluster:
             check_queue(self.keys)
         self._results = results.Results(self.keys, self._connection)
+        self._adding = Adding()
 
     def __repr__(self) -> str:
         return f"Queue({self.keys.queue!r}, prefix={self.keys.prefix!r})"
@@ -132,8 +131,8 @@ class Queue:
         if self._connection.is_cluster:
             check_together([job])
         if layers := self._extensions.add_layers:
-            return await self._perform(middleware.add(layers, job, report))
-        return attrs.evolve(job, id=await self._send(add_calls.add_job(job)))
+            return await self._adding.add_through(layers, job, self._send)
+        return await self._adding.add(job, self._send)
 
     async def add_bulk(self, jobs: Iterable[NewJob], *, atomic: bool = True) -> list[Job]:
         """Add many jobs in one round trip; see :func:`echomq.add_bulk`."""
@@ -256,6 +255,7 @@ class Queue:
     diagnose = diagnosing.diagnose
     repair = diagnosing.repair
 
+    cancel = cancelling.cancel
     remove = changing.remove
     retry = changing.retry
     promote = changing.promote
@@ -267,7 +267,6 @@ class Queue:
     clear_logs = changing.clear_logs
     remove_deduplication = changing.remove_deduplication
 
-    cancel = cancelling.cancel
     result = results.result
 
     get_children_values = children.get_children_values

@@ -8,14 +8,34 @@ kept for later.
 Source: protocol spec 02 sections 1 to 3.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import attrs
+import msgspec
 
 from echomq import codec, replies
-from echomq.call import ScriptCall
+from echomq.call import Reply, ScriptCall
 from echomq.job import Job
 from echomq.keys import Keys
 
-__all__ = ["add_delayed_job", "add_job", "add_parent_job", "add_prioritized_job", "add_standard_job", "release_parent"]
+__all__ = [
+    "add_delayed_job",
+    "add_job",
+    "add_jobs",
+    "add_parent_job",
+    "add_portion",
+    "add_prioritized_job",
+    "add_standard_job",
+    "is_plain",
+    "portions",
+    "release_parent",
+]
+
+_FEW = 2
+"""Of so many jobs each is added by a call of its own, which costs the server less: measured."""
+
+_PORTION_SIZE = 1024 * 1024
+"""Length of data from which no further job goes into a call."""
 
 
 def add_job(job: Job, *, defer: bool = False, has_children: bool = False) -> ScriptCall[str]:
@@ -93,7 +113,7 @@ def _add(script: str, keys: tuple[str, ...], job: Job, defer: bool) -> ScriptCal
     return ScriptCall(
         script=script,
         keys=keys,
-        args=(codec.pack(head), job.raw_data, codec.pack(options.to_wire())),
+        args=(codec.pack(head), job.raw_data, options.packed),
         decode=replies.Checked(replies.text, script, job.id or None),
         repeatable=bool(job.id) and deduplication is None,
     )
@@ -112,6 +132,111 @@ def _parent(job: Job) -> Mapping[str, object] | None:
     }
     parent.update({flag: True for flag, is_set in flags.items() if is_set})
     return parent
+
+
+def is_plain(job: Job) -> bool:
+    """Tell whether :func:`add_jobs` can add this job: whether its add has nothing to do with any other job."""
+    options = job.options
+    return (
+        options.is_plain
+        and not job.id
+        and job.parent_key is None
+        and job.scheduler_id is None
+        # A plugin may have changed one and not the other.
+        and job.delay_ms == options.delay
+        and job.priority == options.priority
+    )
+
+
+def portions(jobs: Iterable[Job], most: int) -> Iterator[list[Job]]:
+    """Cut jobs into portions for one call each, in order: one job for :func:`add_job`, or several for :func:`add_jobs`.
+
+    Args:
+        jobs: As :func:`add_job` takes them.
+        most: Jobs in a portion.
+    """
+    portion: list[Job] = []
+    size, keys = 0, None
+    for job in jobs:
+        plain = is_plain(job)
+        differs = job.keys is not keys and job.keys != keys
+        if not plain or differs or size >= _PORTION_SIZE or len(portion) >= most:
+            yield from _enough(portion)
+            portion, size, keys = [], 0, job.keys
+        if plain:
+            portion.append(job)
+            size += len(job.raw_data)
+        else:
+            yield [job]
+    yield from _enough(portion)
+
+
+def _enough(portion: list[Job]) -> Iterable[list[Job]]:
+    return [portion] if len(portion) > _FEW else [[job] for job in portion]
+
+
+def add_portion(portion: Sequence[Job]) -> ScriptCall[list[str]]:
+    """Add a portion of jobs; decodes to their ids, in order."""
+    if len(portion) > 1:
+        return add_jobs(portion)
+    call = add_job(portion[0])
+    return ScriptCall(
+        script=call.script, keys=call.keys, args=call.args, decode=_One(call.decode), repeatable=call.repeatable
+    )
+
+
+def add_jobs(jobs: Sequence[Job]) -> ScriptCall[list[str]]:
+    """Add many plain jobs of one queue with one script; what they have in common is sent once.
+
+    Args:
+        jobs: One at least, 3,000 at most; see :func:`is_plain`.
+
+    Returns:
+        Decodes to their ids, in order.
+
+    Source: protocol spec 02 section 2; ``lua/README.md``, "Scripts of our own".
+    """
+    options: dict[bytes, int] = {}
+    kinds: dict[tuple[str, int, int], int] = {}
+    order: list[int] = []
+    last: tuple[object, ...] = ()
+    for job in jobs:
+        own = (job.options, job.name, job.timestamp_ms)
+        if last and own[0] is last[0] and own[1:] == last[1:]:
+            order[-1] += 1
+            continue
+        last = own
+        place = options.setdefault(job.options.packed, len(options) + 1)
+        order += (kinds.setdefault((job.name, job.timestamp_ms, place), len(kinds) + 1), 1)
+    head = ([msgspec.Raw(packed) for packed in options], list(kinds), order)
+    k = jobs[0].keys
+    return ScriptCall(
+        script="addJobs",
+        keys=(k.wait, k.meta, k.id_counter, k.delayed, k.active, k.events, k.marker, k.prioritized, k.priority_counter),
+        args=(k.base, codec.pack(head), *[job.raw_data for job in jobs]),
+        decode=_Numbers(len(jobs)),
+    )
+
+
+@attrs.frozen
+class _One:
+    """Reads the id of one job as a list."""
+
+    read: Callable[[Reply], str]
+
+    def __call__(self, reply: Reply) -> list[str]:
+        return [self.read(reply)]
+
+
+@attrs.frozen
+class _Numbers:
+    """Reads the number of the first of so many jobs as the ids of all."""
+
+    count: int
+
+    def __call__(self, reply: Reply) -> list[str]:
+        first = replies.number(reply)
+        return [str(number) for number in range(first, first + self.count)]
 
 
 def release_parent(keys: Keys, job_id: str, now_ms: int) -> ScriptCall[None]:

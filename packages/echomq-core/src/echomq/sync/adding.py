@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
-
 from echomq import middleware, plans, plugins
 from echomq.calls.add import add_job
 from echomq.clock import wall_ms
@@ -66,7 +64,7 @@ def add(
             check_together([job])
         if layers := plugins.extensions().add_layers:
             return perform(link, middleware.add(layers, job, report))
-        return attrs.evolve(job, id=link.send(add_job(job)))
+        return job.with_id(link.send(add_job(job)))
 
 
 def add_bulk(

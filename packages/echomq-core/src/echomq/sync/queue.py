@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-import attrs
-
 from echomq import middleware, plans, plugins, removal, rerun
 from echomq.calls import add as add_calls
 from echomq.calls import fetch
@@ -130,7 +128,7 @@ class Queue:
             check_together([job])
         if layers := self._extensions.add_layers:
             return self._perform(middleware.add(layers, job, report))
-        return attrs.evolve(job, id=self._send(add_calls.add_job(job)))
+        return job.with_id(self._send(add_calls.add_job(job)))
 
     def add_bulk(self, jobs: Iterable[NewJob], *, atomic: bool = True) -> list[Job]:
         """Add many jobs in one round trip; see :func:`echomq.sync.add_bulk`."""
@@ -253,6 +251,7 @@ class Queue:
     diagnose = diagnosing.diagnose
     repair = diagnosing.repair
 
+    cancel = cancelling.cancel
     remove = changing.remove
     retry = changing.retry
     promote = changing.promote
@@ -264,7 +263,6 @@ class Queue:
     clear_logs = changing.clear_logs
     remove_deduplication = changing.remove_deduplication
 
-    cancel = cancelling.cancel
     result = results.result
 
     get_children_values = children.get_children_values
