@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -32,11 +33,13 @@ class Desk:
         url: Of the server.
         keys: Names of the queue's keys.
         connection: For what tests do to it.
+        make_worker: Makes its workers.
     """
 
     url: str
     keys: Keys
     connection: AsyncConnection
+    make_worker: Callable[..., Any] = Worker
 
     async def add(self, data: Any = None, **options: Any) -> str:
         """Add a job and return its id."""
@@ -68,7 +71,8 @@ class Desk:
 
     def worker(self, processor: Any, **options: Any) -> Worker:
         """A worker of this queue."""
-        return Worker(self.keys.queue, processor, self.url, prefix=self.keys.prefix, **options)
+        worker: Worker = self.make_worker(self.keys.queue, processor, self.url, prefix=self.keys.prefix, **options)
+        return worker
 
     @contextlib.asynccontextmanager
     async def working(self, processor: Any, *, ready: bool = True, **options: Any) -> AsyncIterator[Worker]:
@@ -98,11 +102,11 @@ class Desk:
 
 
 @contextlib.asynccontextmanager
-async def at_desk(url: str, prefix: str) -> AsyncIterator[Desk]:
+async def at_desk(url: str, prefix: str, make_worker: Callable[..., Any] = Worker) -> AsyncIterator[Desk]:
     """Open a queue."""
     connection = connect(url)
     try:
-        yield Desk(url, Keys("work", prefix), connection)
+        yield Desk(url, Keys("work", prefix), connection, make_worker)
     finally:
         await connection.close()
 
@@ -111,13 +115,18 @@ def gathered(
     worker: Worker, event: str, count: int, then: Callable[[], object] | None = None
 ) -> "asyncio.Future[list[Any]]":
     """A future of the first ``count`` events of a name: of what their listeners were told."""
-    future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+    loop, home = asyncio.get_running_loop(), threading.get_ident()
+    future: asyncio.Future[list[Any]] = loop.create_future()
     told: list[Any] = []
+
+    def settle() -> None:
+        if not future.done():
+            future.set_result(told)
 
     def listen(*args: Any) -> None:
         told.append(args)
-        if len(told) == count and not future.done():
-            future.set_result(told)
+        if len(told) == count:
+            settle() if threading.get_ident() == home else loop.call_soon_threadsafe(settle)
             if then is not None:
                 then()
 

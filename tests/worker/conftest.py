@@ -1,15 +1,77 @@
-"""A queue on each server for the tests of the worker."""
+"""A queue on each server for the tests of the workers, and each worker in turn."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
+import pytest
 import pytest_asyncio
 
+from echomq import Worker
+from support.blocking import Awaited
 from support.desk import Desk, at_desk
 from support.servers import Server
 
+WORKERS: dict[str, Callable[..., Any]] = {"asyncio": Worker, "blocking": Awaited}
+
+ASYNCIO_ONLY = frozenset(
+    {
+        # They are about the event loop, or about coroutines.
+        "test_blocked_loop_keeps_locks_and_is_warned_of",
+        "test_close_waits_for_a_report_of_many",
+        "test_many_jobs_cost_few_calls",
+        "test_callables_of_all_kinds",
+        "test_cancelled_run_gives_jobs_back",
+        "test_context_of_a_coroutine",
+        "test_context_of_a_thread_refuses_the_loop",
+        "test_job_that_a_take_brings_to_a_cancelled_run_waits_again",
+        "test_listener_as_decorator_and_removed",
+        "test_listeners_can_do_no_harm",
+        "test_nothing_works_before_run",
+        "test_stop_from_another_thread",
+        "test_strategies_may_be_sync_or_async",
+        "test_stubborn_coroutine_is_cancelled_again",
+        "test_thread_cannot_interrupt_its_worker",
+        "test_time_left_is_told_while_closing",
+        # Signals need the main thread, which runs the loop of the tests; they are sent to processes instead.
+        "test_first_signal_ends_gracefully",
+        "test_second_signal_forces",
+        "test_signals_can_be_left_to_the_host",
+        # Those of the blocking worker are in test_without_loop.py.
+        "test_closed_connection_ends_the_run",
+        "test_connections_are_few_and_go_away",
+        "test_connections_of_all_kinds",
+        "test_job_may_stop_its_worker_but_not_wait_for_it",
+        "test_leaving_by_an_exception_gives_jobs_back",
+        "test_own_connection_is_left_open",
+    }
+)
+"""Tests that say nothing of the blocking worker."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Test the blocking worker on one server, and where that makes sense."""
+    left_out = [item for item in items if _is_left_out(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    params: dict[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
+    if params.get("make_worker") != "blocking":
+        return False
+    function = getattr(item, "originalname", item.name)
+    return params.get("server", "redis") != "redis" or function in ASYNCIO_ONLY
+
+
+@pytest.fixture(params=list(WORKERS))
+def make_worker(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """The worker for asyncio, and the blocking one in its shape."""
+    return WORKERS[request.param]
+
 
 @pytest_asyncio.fixture
-async def desk(server: Server, prefix: str) -> AsyncIterator[Desk]:
+async def desk(server: Server, prefix: str, make_worker: Callable[..., Any]) -> AsyncIterator[Desk]:
     """An empty queue, on each server in turn."""
-    async with at_desk(server.url, prefix) as opened:
+    async with at_desk(server.url, prefix, make_worker) as opened:
         yield opened

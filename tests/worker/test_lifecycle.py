@@ -8,6 +8,7 @@ import threading
 import time
 from typing import Any
 
+import attrs
 import pytest
 import redis.asyncio
 import valkey.asyncio
@@ -622,7 +623,7 @@ async def test_signals_need_the_main_thread(desk: Desk) -> None:
 async def test_silence_of_the_server_shows(server: Server, desk: Desk) -> None:
     """A worker tells how long its server has been silent: little while it works, more when it is cut off (pain 16)."""
     with proxy_to(server.host, server.port) as proxy:
-        through = Desk(proxy.url, desk.keys, desk.connection)
+        through = attrs.evolve(desk, url=proxy.url)
         worker = through.worker(nothing, drain_delay=100)
         assert worker.silent_for_s is None
 

@@ -6,6 +6,7 @@ import threading
 import time
 from typing import Any
 
+import attrs
 import pytest
 
 from echomq import Job
@@ -225,7 +226,7 @@ async def test_short_outage_costs_no_job(server: Server, desk: Desk) -> None:
         return "done"
 
     with proxy_to(server.host, server.port) as proxy:
-        through = Desk(proxy.url, desk.keys, desk.connection)
+        through = attrs.evolve(desk, url=proxy.url)
         job_id = await desk.add()
         async with through.working(work, lock_duration=3_000, stalled_interval=300) as worker:
             worker.on("error", errors.append)
@@ -255,7 +256,7 @@ async def test_lost_reply_of_a_finish(server: Server, desk: Desk) -> None:
             await gate.wait()
 
     with proxy_to(server.host, server.port) as proxy:
-        through = Desk(proxy.url, desk.keys, desk.connection)
+        through = attrs.evolve(desk, url=proxy.url)
         await desk.add("before: teaches the server the scripts")
         await desk.worker(nothing).run(until="drained")
         first = await desk.add("first")
@@ -286,7 +287,7 @@ async def test_lost_reply_of_a_take(server: Server, desk: Desk) -> None:
         runs.append(job.data)
 
     with proxy_to(server.host, server.port) as proxy:
-        through = Desk(proxy.url, desk.keys, desk.connection)
+        through = attrs.evolve(desk, url=proxy.url)
         await desk.worker(nothing).run(until="drained")
         async with through.working(work, skip_stalled_check=True) as worker:
             await worker.pause()

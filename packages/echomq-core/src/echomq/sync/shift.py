@@ -8,14 +8,12 @@ it ended by itself, and goes on with the job that came along.
 Source: design.md section 5; protocol spec 05 section 4.
 """
 
-import heapq
 import random
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from queue import Empty, SimpleQueue
-from typing import Any, TypeAlias
+from typing import Any
 from uuid import uuid4
 
 import attrs
@@ -38,6 +36,8 @@ from echomq.scheduling.state import Pace, Phase, WorkerState
 from echomq.scheduling.step import step
 from echomq.scheduling.timing import alarm_at
 
+from .control import Control
+from .errands import Errand, Errands
 from .held import Held
 from .processing import JobRunner
 from .renewal import Lease, Renewal
@@ -49,8 +49,6 @@ __all__ = ["Shift"]
 
 _JOIN_S = 0.1
 """Longest wait for idle threads to end; one that is busy with a job that was given up is not waited for."""
-
-_Task: TypeAlias = Callable[[], object]
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -85,13 +83,13 @@ class Shift:
     thread: int = attrs.field(init=False, factory=threading.get_ident)
     answered_at_s: float = attrs.field(init=False, factory=time.monotonic)
     _mind: threading.Lock = attrs.field(init=False, factory=threading.Lock)
-    _tasks: "SimpleQueue[_Task]" = attrs.field(init=False, factory=SimpleQueue)
-    _timers: list[tuple[float, int, _Task]] = attrs.field(init=False, factory=list)
+    _errands: Errands = attrs.field(init=False, factory=Errands)
     _alarm_at: int = attrs.field(init=False, default=0)
     _is_over: bool = attrs.field(init=False, default=False)
     _complaints: Complaints = attrs.field(init=False)
     _blocking: Connection = attrs.field(init=False)
     _renewal: Renewal = attrs.field(init=False)
+    _control: Control = attrs.field(init=False)
     _owner: str = attrs.field(init=False, factory=lambda: f"{uuid4()}:")
     _takes: int = attrs.field(init=False, default=0)
     _take: Take | None = attrs.field(init=False, default=None)
@@ -121,18 +119,25 @@ class Shift:
             complain=self._complain,
             answered=self._answered,
             left_ms=self._left_ms,
-            later=self.later,
+            later=self._errands.add_later,
             go_on=self._start,
         )
         self._blocking = self._new_blocking()
         self._renewal = self._make_renewal()
+        self._control = Control(
+            keys=self.keys,
+            connect=self.connection.dedicated,
+            slots=self.slots,
+            later=self._errands.add_later,
+            start=self.threads.start,
+        )
         self._perform = {
             messages.Fetch: self._fetch,
             messages.StopFetching: self._stop_fetching,
             messages.Adopt: lambda _: self.threads.start(self._search),
             messages.Wait: self._wait,
             messages.StopWaiting: self._stop_waiting,
-            messages.Run: lambda action: self._start(self.slots.hold(action.job, action.take)),
+            messages.Run: lambda action: self._start(self._hold(action)),
             messages.GiveBack: lambda action: self._start(self.slots.hold(action.job, action.take, HandedBack())),
             messages.CheckStalled: lambda _: self.threads.start(self._look_for_stalled),
             messages.Complain: lambda action: self._complaints.tell(action.error),
@@ -158,7 +163,7 @@ class Shift:
             self.happened(messages.Started())
             while not self._is_over:
                 try:
-                    self._next_task()()
+                    self._next_errand()()
                 except KeyboardInterrupt as error:
                     if interrupted is not None:
                         raise
@@ -171,20 +176,14 @@ class Shift:
         if interrupted is not None:
             raise interrupted
 
-    def _next_task(self) -> _Task:
+    def _next_errand(self) -> Errand:
         with self._mind:
-            self._alarm_at = alarm_at(self.state)
-        if self._timers and self._timers[0][0] <= time.monotonic():
-            return heapq.heappop(self._timers)[2]
-        waits = [self._alarm_at / 1000 - time.monotonic()] if self._alarm_at else []
-        waits += [self._timers[0][0] - time.monotonic()] if self._timers else []
-        try:
-            return self._tasks.get(timeout=max(0.0, min(waits)) if waits else None)
-        except Empty:
-            return partial(self.happened, messages.Ticked())
+            self._alarm_at = at = alarm_at(self.state)
+        return self._errands.next(at / 1000 if at else None) or partial(self.happened, messages.Ticked())
 
     def _leave(self) -> None:
         """Let go of everything; jobs are done or given back by now."""
+        self._control.close()
         self._renewal.stop()
         self._blocking.close()
         self.threads.close(_JOIN_S)
@@ -199,14 +198,9 @@ class Shift:
         here = threading.get_ident()
         return here == self.thread or any(held.thread == here for held in list(self.slots.held))
 
-    def post(self, task: _Task) -> None:
-        """Let the thread that runs the worker call this; safe in signal handlers too."""
-        self._tasks.put(task)
-
-    def later(self, after_s: float, task: _Task) -> None:
-        """Let the thread that runs the worker call this after a while."""
-        at_s = time.monotonic() + after_s
-        self.post(lambda: heapq.heappush(self._timers, (at_s, id(task), task)))
+    def post(self, errand: Errand) -> None:
+        """Let the thread that runs the worker do this; safe in signal handlers too."""
+        self._errands.add(errand)
 
     def happened(self, event: messages.Happened) -> None:
         """Tell ``step`` what happened; what it wants is done by the thread that runs the worker."""
@@ -241,6 +235,10 @@ class Shift:
 
     # -- jobs ---------------------------------------------------------------------------------------
 
+    def _hold(self, action: messages.Run) -> Held:
+        self._control.started()
+        return self.slots.hold(action.job, action.take)
+
     def _start(self, held: Held) -> None:
         self.threads.start(partial(self._work, held))
 
@@ -263,7 +261,7 @@ class Shift:
         """Hold the job that is to be run first, for the present thread; the rest is for the other."""
         own: Held | None = None
         if actions and isinstance(actions[0], messages.Run):
-            own = self.slots.hold(actions[0].job, actions[0].take)
+            own = self._hold(actions[0])
             actions = actions[1:]
         self._want(actions)
         return own
