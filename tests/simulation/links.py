@@ -295,7 +295,10 @@ class Twin:
 
 def _shown(reply: Any) -> str:
     """The part of a reply that a reader of the trace wants."""
-    if isinstance(reply, list) and len(reply) == 4 and isinstance(reply[0], list):
+    if not isinstance(reply, list):
+        return str(reply)[:60]
+    if len(reply) > 1 and isinstance(reply[0], list) and isinstance(reply[1], bytes):
         return f"job {reply[1].decode()}"
     # A server keeps the fields of a large hash in an order of its own, another one each time.
-    return f"{len(reply) // 2} fields" if isinstance(reply, list) and len(reply) > 8 else str(reply)[:60]
+    is_hash = len(reply) > 8 and all(isinstance(item, bytes) for item in reply)
+    return f"{len(reply) // 2} fields" if is_hash else f"[{', '.join(map(_shown, reply[:8]))}]"

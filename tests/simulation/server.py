@@ -219,11 +219,16 @@ def _whole(ms: int) -> int:
     return math.ceil(ms / _GRAIN_MS) * _GRAIN_MS
 
 
+_REST_AT = {"moveToActive": 2, "moveToFinished": 2, "moveToDelayed": 2, "takeJobs": 1, "finishJobs": 2}
+"""Where a reply has the rest of a rate limit."""
+
+
 def _rounded(request: Request[Any], reply: Any) -> Any:
     """Return a reply whose rest of a rate limit does not tell real milliseconds."""
-    script = request.script if isinstance(request, ScriptCall) else None
+    script = request.script if isinstance(request, ScriptCall) else ""
     if script in ("moveJobFromActiveToWait", "getRateLimitTtl") and isinstance(reply, int) and reply > 0:
         return _whole(reply)
-    if isinstance(reply, list) and len(reply) == 4 and reply[:2] == [0, 0] and isinstance(reply[2], int):
-        return [0, 0, _whole(reply[2]), reply[3]]
-    return reply
+    at = _REST_AT.get(script)
+    if at is None or not isinstance(reply, list) or not isinstance(reply[at], int) or reply[at] <= 0:
+        return reply
+    return [*reply[:at], _whole(reply[at]), *reply[at + 1 :]]
