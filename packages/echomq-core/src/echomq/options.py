@@ -311,6 +311,7 @@ def job_options(**given: Any) -> JobOptions:
     return options
 
 
+_NONE_GIVEN = JobOptions()
 _SHARED: dict[tuple[object, ...], JobOptions] = {}
 _SHARED_MOST = 512
 _OWN = frozenset({"job_id", "timestamp", "telemetry_metadata"})
@@ -330,6 +331,8 @@ def given_options(given: Mapping[str, Any]) -> JobOptions:
         UnknownOption: No option has that name; tells the nearest one.
         InvalidOption: A value is outside what its field allows.
     """
+    if not given:
+        return _NONE_GIVEN
     values = given.values()
     kinds = (*map(type, values),)
     if not (_FIXED.issuperset(kinds) and _OWN.isdisjoint(given)):

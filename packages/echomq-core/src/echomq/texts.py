@@ -30,6 +30,8 @@ _pack = msgspec.msgpack.Encoder().encode
 
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 _KEYS = frozenset({str})
+_SIMPLE = _ATOMS - {float}
+_SMALL = 8
 _CONTAINERS = frozenset({dict, list, tuple})
 _HARMLESS = _ATOMS | _CONTAINERS
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -52,7 +54,7 @@ def encode_json(subject: str, value: object) -> str:
     Source: protocol spec 05 section 3.
     """
     try:
-        has_floats = _require_strict((value,), MAX_DEPTH)
+        has_floats = not _is_simple(value) and _require_strict((value,), MAX_DEPTH)
     except (_MaybeNotStrictError, RecursionError):
         check_json(subject, value)
         has_floats = True
@@ -77,6 +79,16 @@ def _encode_slowly(subject: str, value: object) -> str:
     if _LONE_SURROGATE.search(encoded):  # no UTF-8 form, but an escape
         return json.dumps(value, separators=(",", ":"))
     return encoded
+
+
+def _is_simple(value: Any) -> bool:
+    """Tell whether a value is a small flat dict without floats, as most data are; quicker than by sets."""
+    if type(value) is not dict or len(value) > _SMALL:
+        return False
+    for name, item in value.items():  # noqa: SIM110  # a generator would take most of the time
+        if type(name) is not str or type(item) not in _SIMPLE:
+            return False
+    return True
 
 
 def _require_strict(container: Any, depth: int) -> bool:

@@ -36,19 +36,14 @@ __all__ = ["Adding"]
 Send: TypeAlias = "Callable[[ScriptCall[Any]], Awaitable[Any]]"
 """Sends a call and returns its decoded reply."""
 
+_Place: TypeAlias = "tuple[Job, asyncio.Future[Job]]"
+"""A job in a wave, and whoever waits for it."""
+
 _WAVE = 32
 """So many jobs leave at once even if this turn adds more, lest client and server wait for each other in turn."""
 
 _TURNS_TO_LEAVE = 3
 """Turns of the loop until what was added in one is written: gathered, sent, flushed by the lane."""
-
-
-@attrs.frozen
-class _Place:
-    """A job in a wave, and whoever waits for it."""
-
-    job: Job
-    future: asyncio.Future[Job]
 
 
 @attrs.define(eq=False)
@@ -74,15 +69,15 @@ class _Loop:
     def join(self, job: Job) -> asyncio.Future[Job]:
         """Take a place in the wave."""
         future: asyncio.Future[Job] = self.loop.create_future()
-        self.wave.append(_Place(job, future))
+        self.wave.append((job, future))
         return future
 
     def see_off(self, send: Send) -> None:
         """Send the wave, without the places that nobody waits in any more."""
-        wave = [place for place in self.wave if not place.future.done()]
+        wave = [place for place in self.wave if not place[1].done()]
         self.wave = []
         try:
-            cut = list(portions([place.job for place in wave], _WAVE))
+            cut = list(portions([job for job, _ in wave], _WAVE))
         except Exception as error:  # noqa: BLE001  # a plugin may have made anything of a job
             _fail(wave, error)
             return
@@ -94,10 +89,10 @@ class _Loop:
 
     async def _send(self, send: Send, portion: Sequence[_Place]) -> None:
         try:
-            ids = await send(add_portion([place.job for place in portion]))
+            ids = await send(add_portion([job for job, _ in portion]))
         except asyncio.CancelledError:
-            for place in portion:
-                place.future.cancel()
+            for _, future in portion:
+                future.cancel()
             raise
         except Exception as error:  # noqa: BLE001  # it is raised where the jobs are waited for
             if isinstance(error, NotEncodable) and len(portion) > 1:  # one of them is to blame, and nothing was sent
@@ -120,9 +115,9 @@ class _Loop:
         self.is_landing = bool(self.landed)
         if self.landed:
             portion, ids = self.landed.popleft()
-            for place, job_id in zip(portion, ids, strict=True):
-                if not place.future.done():
-                    place.future.set_result(place.job.with_id(job_id))
+            for (job, future), job_id in zip(portion, ids, strict=True):
+                if not future.done():
+                    future.set_result(job.with_id(job_id))
             self._after(_TURNS_TO_LEAVE, self._land)
 
     def _after(self, turns: int, call: Callable[[], None]) -> None:
@@ -130,9 +125,9 @@ class _Loop:
 
 
 def _fail(portion: Sequence[_Place], error: Exception) -> None:
-    for place in portion:
-        if not place.future.done():
-            place.future.set_exception(_copy(error))
+    for _, future in portion:
+        if not future.done():
+            future.set_exception(_copy(error))
 
 
 def _copy(error: Exception) -> Exception:
@@ -166,7 +161,10 @@ class Adding:
         adds.open_count += 1
         try:
             if adds.wave:
-                return await _join(adds, job, send)
+                future = adds.join(job)
+                if len(adds.wave) >= _WAVE:
+                    adds.see_off(send)
+                return await future
             if adds.open_count > 1 and is_plain(job):
                 return await _lead(adds, job, send)
             return await _alone(job, send)
@@ -191,13 +189,6 @@ class Adding:
 
 async def _alone(job: Job, send: Send) -> Job:
     return job.with_id(await send(add_job(job)))
-
-
-async def _join(adds: _Loop, job: Job, send: Send) -> Job:
-    future = adds.join(job)
-    if len(adds.wave) >= _WAVE:
-        adds.see_off(send)
-    return await future
 
 
 async def _lead(adds: _Loop, job: Job, send: Send) -> Job:
