@@ -31,7 +31,7 @@ TREE = [
     *("diagnosis.findings", "diagnosis.facts", "diagnosis.asking", "diagnosis.rights", "diagnosis.relations"),
     *("diagnosis.sampling", "diagnosis.gathering", "diagnosis.judging_server", "diagnosis.judging_queue", "diagnosis"),
     *("scheduling", "scheduling.state", "scheduling.messages", "scheduling.timing", "scheduling.outcome"),
-    *("scheduling.settling", "scheduling.batching", "scheduling.attempts", "scheduling.step", "processors"),
+    *("scheduling.settling", "scheduling.weights", "scheduling.batching", "scheduling.attempts", "scheduling.step", "processors"),
     "health",
     *("driver", "address", "resp", "links", "cluster", "sentinel", "client_errors", "client_settings"),
     # SHELLS begin here: they read files, clocks and sockets.
@@ -159,8 +159,8 @@ def _parameters(function: object) -> list[tuple[str, object, object]]:
     return [(one.name, one.kind, one.default) for one in inspect.signature(function).parameters.values()]
 
 
-ASYNCIO_ONLY = {"run_sync"}
-"""For programs without an event loop, for which the blocking shell is."""
+ASYNCIO_ONLY = {"run_sync", "join"}
+"""For programs without an event loop, for which the blocking shell is; and for groups of workers."""
 
 TWINS = sorted(set(echomq.aio.__all__) & set(echomq.sync.__all__))
 

@@ -506,7 +506,7 @@ async def test_stop_from_another_thread(desk: Desk) -> None:
 
 
 async def test_connections_are_few_and_go_away(desk: Desk) -> None:
-    """A busy worker of a hundred slots has three connections, an idle one two, a closed one none (pain 20)."""
+    """A busy worker of a hundred slots has few connections whatever they do, a closed one none (pain 20)."""
 
     async def connections() -> int:
         rows = (await desk.do("CLIENT", "LIST")).decode().splitlines()
@@ -526,7 +526,8 @@ async def test_connections_are_few_and_go_away(desk: Desk) -> None:
         return await connections() == before
 
     await until(gone)
-    assert during - before == 3
+    # One for calls, one to wait, one for locks; and on the loop one more to hear of cancellations.
+    assert during - before == (4 if desk.make_worker is Worker else 3)
 
 
 async def test_other_clients_find_the_worker(desk: Desk) -> None:

@@ -5,7 +5,7 @@ A queue is a name plus a connection. Producers call :func:`add`, or keep a
 :mod:`echomq.sync` has the blocking twins.
 """
 
-from .aio import FlowProducer, Queue, QueueEvents, QueueEventsProducer, Worker, add, add_bulk, connect
+from .aio import FlowProducer, Queue, QueueEvents, QueueEventsProducer, Worker, WorkerGroup, add, add_bulk, connect
 from .aio.context import Context, ThreadContext, current_context
 from .cancelling import Cancellation
 from .current import job_logger
@@ -129,6 +129,7 @@ __all__ = [
     "Wait",
     "WaitForChildren",
     "Worker",
+    "WorkerGroup",
     "WorkerOptions",
     "__version__",
     "add",

@@ -6,5 +6,16 @@ from .flow_producer import FlowProducer
 from .queue import Queue
 from .queue_events import QueueEvents, QueueEventsProducer
 from .worker import Worker
+from .worker_group import WorkerGroup
 
-__all__ = ["FlowProducer", "Queue", "QueueEvents", "QueueEventsProducer", "Worker", "add", "add_bulk", "connect"]
+__all__ = [
+    "FlowProducer",
+    "Queue",
+    "QueueEvents",
+    "QueueEventsProducer",
+    "Worker",
+    "WorkerGroup",
+    "add",
+    "add_bulk",
+    "connect",
+]

@@ -34,7 +34,7 @@ from echomq.scheduling import messages
 from echomq.scheduling.batching import fetched
 from echomq.scheduling.outcome import HandedBack
 from echomq.scheduling.settling import stray_jobs
-from echomq.scheduling.state import Pace, WorkerState
+from echomq.scheduling.state import Pace, Phase, WorkerState
 from echomq.scheduling.step import step
 from echomq.scheduling.timing import alarm_at
 from echomq.sync.renewal import Lease, Renewal
@@ -43,6 +43,7 @@ from .control import Control
 from .listeners import Listeners
 from .processing import JobRunner
 from .run import perform
+from .shares import Share
 from .slots import Held, Slots
 
 __all__ = ["Shift"]
@@ -65,6 +66,7 @@ class Shift:
         connection: For all calls but the blocking ones.
         until_drained: Close when there is nothing to do.
         is_paused: Begin with taking nothing.
+        share: Of slots that several workers have together; None: all are ours.
         state: What the worker knows.
         slots: The jobs it holds.
         ended: Done when nothing is left to do.
@@ -78,6 +80,7 @@ class Shift:
     connection: AsyncConnection
     until_drained: bool
     is_paused: bool = False
+    share: Share | None = None
     state: WorkerState = attrs.field(init=False)
     slots: Slots = attrs.field(init=False)
     ended: "asyncio.Future[None]" = attrs.field(init=False)
@@ -120,7 +123,7 @@ class Shift:
             options=options,
             processing=self.processing,
             terms=self._terms,
-            room_for=lambda ending: self.state.room_for(ending),
+            room_for=self._room_for,
             released=self.happened,
             tell=self.listeners.call,
             complain=self._complaints.tell,
@@ -153,6 +156,10 @@ class Shift:
             self._set_alarm()
         for action in actions:
             self._perform[type(action)](action)
+        if self.share is not None:
+            self.share.using(self.state.running)
+            if self.state.phase is not Phase.OPEN:
+                self.share.stop()
 
     async def work(self) -> None:
         """Work until there is nothing left to do.
@@ -234,8 +241,27 @@ class Shift:
         return Terms(keys=self.keys, take=self._new_take(""), keep=keep, metrics_points=self.options.metrics)
 
     def _fetch(self, action: messages.Fetch) -> None:
-        takes = [self._new_take() for _ in range(action.count)]
-        self._take = self._start(self._take_jobs(takes) if len(takes) > 1 else self._take_one(takes[0]))
+        work = self._take_many(action.count) if self.share is None else self._take_in_turn(self.share, action.count)
+        self._take = self._start(work)
+
+    def _take_many(self, count: int) -> Coroutine[Any, Any, None]:
+        takes = [self._new_take() for _ in range(count)]
+        return self._take_jobs(takes) if count > 1 else self._take_one(takes[0])
+
+    async def _take_in_turn(self, share: Share, wanted: int) -> None:
+        try:
+            # Who waits here sits on a marker, and other workers of the queue may have slots.
+            count = await share.acquire(wanted, lambda: self._start(self._wake_others()))
+            if count and self.state.phase is Phase.OPEN and not self.state.paused:
+                await self._take_many(count)
+            else:
+                self.happened(messages.NotFetched())
+        finally:
+            share.fetched()
+
+    def _room_for(self, ending: int) -> int:
+        room = self.state.room_for(ending)
+        return room if self.share is None or not room else min(room, self.share.room_for(ending))
 
     async def _take_one(self, take: Take) -> None:
         try:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from echomq.keywords import WorkerKeywords
     from echomq.processors import Processors
 
+    from .shares import Share
 
 __all__ = ["EVENTS", "Worker"]
 
@@ -84,6 +85,7 @@ class Worker:
         self._shift: Shift | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._gone: asyncio.Event | None = None
+        self._share: Share | None = None
         self._is_paused = False
         self._is_closed = False
         # Making a connection touches nothing, and refuses here what would otherwise fail in run.
@@ -198,6 +200,7 @@ class Worker:
                 connection=connection,
                 until_drained=until == "drained",
                 is_paused=self._is_paused,
+                share=self._share,
             )
             try:
                 await self._shift.work()
@@ -232,6 +235,10 @@ class Worker:
         """Stop all jobs that this worker runs, as :meth:`cancel` does; returns how many."""
         held = [] if self._shift is None else list(self._shift.slots.held)
         return sum(self.cancel(job.job_id, reason) for job in held)
+
+    def join(self, share: Share) -> None:
+        """Take jobs only with slots of a pool that several workers share; what :class:`WorkerGroup` does."""
+        self._share = share
 
     def stop(self, timeout: Duration | None = None) -> None:
         """Begin to close, and return at once; safe in listeners and jobs, and in other threads.

@@ -28,6 +28,7 @@ __all__ = [
     "GiveBack",
     "Happened",
     "Marked",
+    "NotFetched",
     "Paused",
     "Reported",
     "Resumed",
@@ -78,6 +79,11 @@ class Failed:
     error: BaseException
     may_have_run: bool
     dice: float
+
+
+@attrs.frozen
+class NotFetched:
+    """A take was not sent: the slots for it were not to be had, or the worker pauses or closes."""
 
 
 @attrs.frozen
@@ -178,6 +184,7 @@ Happened: TypeAlias = (
     Started
     | Fetched
     | Failed
+    | NotFetched
     | Marked
     | WaitFailed
     | Reported

@@ -37,6 +37,7 @@ from .messages import (
     GiveBack,
     Happened,
     Marked,
+    NotFetched,
     Paused,
     Reported,
     Resumed,
@@ -131,6 +132,10 @@ def _failed(state: WorkerState, happened: Failed, now_ms: int) -> Step:
         retry_at=now_ms + pause_ms(state.failures + 1, happened.dice),
     )
     return _complain(state, happened.error, state.failures + state.wait_failures, now_ms)
+
+
+def _not_fetched(state: WorkerState, _: NotFetched, now_ms: int) -> Step:
+    return _decide(state.but(fetching=0, let_go_at=0, empty=False), now_ms)
 
 
 def _wait_failed(state: WorkerState, happened: WaitFailed, now_ms: int) -> Step:
@@ -306,6 +311,7 @@ _RULES: dict[type[Any], Callable[[WorkerState, Any, int], Step]] = {
     Started: _started,
     Fetched: _fetched,
     Failed: _failed,
+    NotFetched: _not_fetched,
     Marked: _marked,
     WaitFailed: _wait_failed,
     Reported: _reported,

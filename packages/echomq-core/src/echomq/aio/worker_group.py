@@ -1,0 +1,214 @@
+"""Several queues, one pool of slots, one connection.
+
+Source: :mod:`echomq.scheduling.weights` tells whose turn it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from echomq.checks import whole
+from echomq.errors import UsageError
+from echomq.keys import DEFAULT_PREFIX
+from echomq.worker_options import worker_options
+
+from .connecting import connect
+from .interrupts import on_interrupt
+from .run import is_open
+from .shares import Pool
+from .worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+    from typing_extensions import Self, Unpack
+
+    from echomq.driver import AsyncConnection, ConnectionSource
+    from echomq.keywords import WorkerKeywords
+    from echomq.moments import Duration
+    from echomq.processors import Processors
+
+__all__ = ["WorkerGroup"]
+
+AnyListener = TypeVar("AnyListener", bound="Callable[..., Any]")
+
+
+class WorkerGroup:
+    """Takes the jobs of several queues, and runs so many at one time over all of them.
+
+    While slots are free, any queue may use them. When there are more jobs than slots, queues start jobs in
+    proportion to their weights, and none waits for ever.
+
+    Args:
+        processors: Name of each queue -> its processor, or its processors by names of jobs; see :class:`Worker`.
+        connection: See :class:`Worker`; shared by all queues.
+        weights: How many jobs a queue starts while another of weight 1 starts one; 1 where nothing is said.
+        prefix: Name space of the queues.
+        **options: See :class:`~echomq.options.WorkerOptions`; those of each queue's worker, but ``concurrency``
+            counts over all queues.
+
+    Raises:
+        UsageError: As :class:`Worker`; or there is no queue, or a weight for one that is not there.
+
+    Attributes:
+        workers: Of each queue, for what concerns one alone: its events, pausing, cancelling.
+    """
+
+    def __init__(
+        self,
+        processors: Mapping[str, Processors],
+        connection: ConnectionSource = None,
+        *,
+        weights: Mapping[str, int] | None = None,
+        prefix: str = DEFAULT_PREFIX,
+        **options: Unpack[WorkerKeywords],
+    ) -> None:
+        checked = _weights(processors, weights or {})
+        self._is_owner = not is_open(connection)
+        self._connection: AsyncConnection = connect(connection) if self._is_owner else connection
+        self._pool = Pool.of(worker_options(**options).concurrency, checked)
+        self.workers: Mapping[str, Worker] = {
+            queue: Worker(queue, processor, self._connection, prefix=prefix, **options)
+            for queue, processor in processors.items()
+        }
+        for queue, worker in self.workers.items():
+            worker.join(self._pool.shares[queue])
+        self._is_used = False
+        self._is_stopped = False
+
+    async def __aenter__(self) -> Self:
+        """Give the group; nothing works until :meth:`run`."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the group; after an exception without waiting for running jobs, which wait again."""
+        await self.close(None if kind is None else 0)
+
+    @property
+    def concurrency(self) -> int:
+        """Jobs at one time over all queues; may be changed while the group runs."""
+        return self._pool.capacity
+
+    @concurrency.setter
+    def concurrency(self, count: int) -> None:
+        for worker in self.workers.values():
+            worker.concurrency = count
+        self._pool.capacity = count
+        self._pool.distribute()
+
+    @overload
+    def on(self, event: str, listener: AnyListener) -> AnyListener: ...
+
+    @overload
+    def on(self, event: str) -> Callable[[AnyListener], AnyListener]: ...
+
+    def on(self, event: str, listener: Callable[..., Any] | None = None) -> Any:
+        """Call a listener at a local event of any of the workers; see :meth:`Worker.on`."""
+        if listener is None:
+            return lambda function: self.on(event, function)
+        for worker in self.workers.values():
+            worker.on(event, listener)
+        return listener
+
+    def off(self, event: str, listener: Callable[..., Any]) -> None:
+        """Call a listener no longer."""
+        for worker in self.workers.values():
+            worker.off(event, listener)
+
+    async def run(self, until: Literal["drained"] | None = None, *, handle_signals: bool | None = None) -> None:
+        """Work until the group is closed; once only.
+
+        Args:
+            until: ``"drained"`` also ends when there is nothing to do in any of the queues.
+            handle_signals: As :meth:`Worker.run`.
+
+        Raises:
+            UsageError: It ran or was closed before, or ``until`` is something else.
+            ConnectionClosed: The connection's owner closed it.
+            CancelledError: The task was cancelled; running jobs were cancelled too and wait again.
+        """
+        if self._is_used or self._is_stopped:
+            raise UsageError(f"the group of queues {', '.join(self.workers)} runs, or ran before; make another")
+        self._is_used = True
+        if handle_signals is None:
+            handle_signals = threading.current_thread() is threading.main_thread()
+        with ExitStack() as stack:
+            if handle_signals:
+                stack.enter_context(on_interrupt(self._interrupted))
+            try:
+                # A job of one queue may add to another that has come to its end already.
+                while await self._round(until) and until and not self._is_stopped:
+                    pass
+            finally:
+                if self._is_owner:
+                    await self._connection.close()
+
+    async def _round(self, until: Literal["drained"] | None) -> bool:
+        """Let all workers run to their end; tells whether any had something to do."""
+        before = self._started
+        tasks = [asyncio.ensure_future(worker.run(until, handle_signals=False)) for worker in self.workers.values()]
+        try:
+            done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        except asyncio.CancelledError:
+            await _cancelled(tasks)
+            raise
+        if rest:  # one has failed
+            await _cancelled(rest)
+        for task in done:
+            task.result()
+        return self._started > before
+
+    @property
+    def _started(self) -> int:
+        return sum(share.started for share in self._pool.shares.values())
+
+    def run_sync(self, until: Literal["drained"] | None = None, *, handle_signals: bool | None = None) -> None:
+        """Work in an event loop made for it; for programs that have none. Arguments as :meth:`run`."""
+        asyncio.run(self.run(until, handle_signals=handle_signals))
+
+    def stop(self, timeout: Duration | None = None) -> None:
+        """Begin to close, and return at once; see :meth:`Worker.stop`."""
+        self._is_stopped = True
+        for worker in self.workers.values():
+            worker.stop(timeout)
+
+    async def close(self, timeout: Duration | None = None) -> None:
+        """Take no more jobs, let running ones end, then let go of the server; see :meth:`Worker.close`."""
+        self._is_stopped = True
+        await asyncio.gather(*(worker.close(timeout) for worker in self.workers.values()))
+        if self._is_owner and not self._is_used:
+            await self._connection.close()
+
+    async def pause(self, *, wait: bool = True) -> None:
+        """Take no jobs in this group until :meth:`resume`; see :meth:`Worker.pause`."""
+        await asyncio.gather(*(worker.pause(wait=wait) for worker in self.workers.values()))
+
+    def resume(self) -> None:
+        """Take jobs again."""
+        for worker in self.workers.values():
+            worker.resume()
+
+    def _interrupted(self, force: bool) -> None:
+        self.stop(0 if force else None)
+
+
+def _weights(queues: Mapping[str, object], given: Mapping[str, int]) -> dict[str, int]:
+    if not queues:
+        raise UsageError("processors: expected one for each queue, but there is none")
+    for queue, weight in given.items():
+        if queue not in queues:
+            raise UsageError(f"weights: there is no processor for queue {queue!r}")
+        whole(f"weights[{queue!r}]", weight, 1)
+    return {queue: given.get(queue, 1) for queue in queues}
+
+
+async def _cancelled(tasks: Any) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
