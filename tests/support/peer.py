@@ -145,6 +145,10 @@ class Peer:
         except asyncio.TimeoutError:
             raise AssertionError(f"not seen within {within_s} s; last seen: {self.happened[-20:]}") from None
 
+    def kill(self) -> None:
+        """Let the process die at once, in the middle of whatever it does."""
+        self._process.kill()
+
     async def listen(self) -> None:
         """Hand out answers and note what happened, until the process ends."""
         assert self._process.stdout is not None

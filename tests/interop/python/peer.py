@@ -5,7 +5,7 @@ import json
 import sys
 from typing import Any
 
-from bullmq import Job, Queue, Worker
+from bullmq import FlowProducer, Job, Queue, QueueEvents, Worker
 
 HOST, PORT, PREFIX = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 # A blocking read must outlast the client's own idea of how long a reply may take.
@@ -41,7 +41,7 @@ async def work(job: Job, _token: str) -> Any:
     return plan.get("returns", {"by": "bullmq-python", "name": job.name})
 
 
-def listen(worker: Worker, handle: str, event: str) -> None:
+def listen(worker: Worker | QueueEvents, handle: str, event: str) -> None:
     """Pass an event of a worker on."""
     worker.on(event, lambda *seen: say({"from": handle, "event": event, "args": list(seen)}))
 
@@ -57,9 +57,15 @@ async def perform(request: dict[str, Any]) -> Any:
     if request["open"] == "Queue":
         objects[request["as"]] = Queue(name, {**SETTINGS, **options})
         return None
-    worker = objects[request["as"]] = Worker(name, work, {**SETTINGS, **options})
+    if request["open"] == "FlowProducer":
+        objects[request["as"]] = FlowProducer(SETTINGS["connection"], {"prefix": PREFIX})
+        return None
+    if request["open"] == "QueueEvents":
+        source = objects[request["as"]] = QueueEvents(name, {**SETTINGS, **options})
+    else:
+        source = objects[request["as"]] = Worker(name, work, {**SETTINGS, **options})
     for event in FORWARDED:
-        listen(worker, request["as"], event)
+        listen(source, request["as"], event)
     return None
 
 
