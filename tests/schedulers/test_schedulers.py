@@ -1,6 +1,8 @@
 """Job schedulers: what they are told is what they do, also when many processes tell them at once."""
 
 import asyncio
+import json
+import sys
 import time
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -152,8 +154,8 @@ async def test_listing_by_time(queue: Queue) -> None:
         {"cron": "0 0 * * *", "immediately": True},
     ],
 )
-async def test_many_processes_upsert(server: Server, prefix: str, how: dict[str, Any]) -> None:
-    """While 20 programs upsert at once, and a worker runs the jobs, there is one scheduler with one next job."""
+async def test_many_clients_upsert(server: Server, prefix: str, how: dict[str, Any]) -> None:
+    """While 20 clients upsert at once, and a worker runs the jobs, there is one scheduler with one next job."""
     runs: list[str] = []
 
     async def work(job: Job) -> None:
@@ -178,6 +180,55 @@ async def test_many_processes_upsert(server: Server, prefix: str, how: dict[str,
         assert len(set(runs)) == len(runs)
         for queue in queues:
             await queue.close()
+
+
+_UPSERT = """
+import sys, time, json, echomq.sync
+url, prefix, how = sys.argv[1:]
+with echomq.sync.Queue("mail", url, prefix=prefix) as queue:
+    queue.ready()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for _ in range(25):
+        queue.upsert_job_scheduler("s", **json.loads(how))
+"""
+
+
+@pytest.mark.parametrize("how", [{"every": 50}, {"cron": "* * * * * *"}], ids=["every", "cron"])
+async def test_many_processes_upsert(redis_server: Server, prefix: str, how: dict[str, Any]) -> None:
+    """While four processes upsert one scheduler again and again, and its jobs run, there is one with one next job."""
+    runs: list[str] = []
+    command = [sys.executable, "-c", _UPSERT, redis_server.url, prefix, json.dumps(how)]
+    pipe = asyncio.subprocess.PIPE
+    programs = [await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe) for _ in range(4)]
+    try:
+        for program in programs:
+            assert program.stdout is not None
+            assert await happens(program.stdout.readline()) == b"ready\n"
+        async with (
+            Queue("mail", redis_server.url, prefix=prefix) as queue,
+            Worker("mail", lambda job: runs.append(job.id), redis_server.url, prefix=prefix, concurrency=5) as worker,
+        ):
+            running = asyncio.create_task(worker.run())
+            await happens(asyncio.gather(*(program.communicate(b"go\n") for program in programs)))
+
+            async def has_run() -> bool:
+                return bool(runs)
+
+            await until(has_run)
+            await worker.close()
+            await running
+
+            assert [program.returncode for program in programs] == [0] * 4
+            assert [one.id for one in await queue.get_job_schedulers()] == ["s"]
+            counts = await queue.get_job_counts("delayed", "waiting", "active", "prioritized")
+            assert sum(counts.values()) == 1
+            assert len(set(runs)) == len(runs)
+    finally:
+        for program in programs:
+            if program.returncode is None:
+                program.kill()
+                await program.wait()
 
 
 @pytest.mark.parametrize(
