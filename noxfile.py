@@ -39,9 +39,10 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check types, strictly, as the oldest Python."""
+    """Check types, strictly, as the oldest Python; samples of user code with pyright too."""
     _prepare(session)
     session.run("mypy")
+    _pytest(session, "-m", "heavy", "tests/typing")
 
 
 @nox.session(python=PYTHONS)
