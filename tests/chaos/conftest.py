@@ -14,7 +14,15 @@ import pytest_asyncio
 from support.desk import Desk, at_desk, happens
 from support.servers import Server, Servers
 
+from .trial import Trial
+
 StartWorker: TypeAlias = Callable[..., Awaitable[asyncio.subprocess.Process]]
+
+
+@pytest.fixture(params=["redis", pytest.param("valkey", marks=pytest.mark.heavy)])
+def server(request: pytest.FixtureRequest, fresh_server: Callable[[str], Server]) -> Server:
+    """A running, empty server of each kind in turn; by default one kind is enough, these tests are slow."""
+    return fresh_server(request.param)
 
 
 @pytest_asyncio.fixture
@@ -24,10 +32,31 @@ async def desk(server: Server, prefix: str) -> AsyncIterator[Desk]:
         yield opened
 
 
-@pytest.fixture(params=["redis", "valkey"])
+@pytest.fixture(params=["valkey", pytest.param("redis", marks=pytest.mark.heavy)])
 def durable(request: pytest.FixtureRequest, servers: Servers) -> Server:
     """A server of the test's own that writes each change to disk before it is acknowledged."""
     return servers.start(request.param, aof=True)
+
+
+COMBINATIONS = [
+    pytest.param(("redis", "asyncio"), id="redis-asyncio"),
+    *(
+        pytest.param(combination, id="-".join(combination), marks=pytest.mark.heavy)
+        for combination in [("redis", "blocking"), ("valkey", "asyncio"), ("valkey", "blocking")]
+    ),
+]
+"""Driver (and its server), and shell of the workers."""
+
+
+@pytest_asyncio.fixture(params=COMBINATIONS)
+async def trial(request: pytest.FixtureRequest, servers: Servers, prefix: str) -> AsyncIterator[Trial]:
+    """A queue on a server of its own that writes each change to disk before it is acknowledged."""
+    driver, shell = request.param
+    server = servers.start(driver, aof=True)
+    async with at_desk(server.url, prefix) as desk:
+        opened = Trial(desk=desk, server=server, driver=driver, shell=shell, url=server.url_as(driver))
+        yield opened
+        await opened.close()
 
 
 @pytest_asyncio.fixture

@@ -3,43 +3,87 @@
 Each run of a job is noted in the list ``<prefix>:runs``, by another connection,
 so that the test sees every run whatever becomes of its result. The line
 ``ready`` on standard output says that the worker works.
+
+Besides a worker's options, OPTIONS (JSON) may say: ``shell`` (``"blocking"``;
+else asyncio), ``sleep_ms``, ``skew_ms`` (how far ahead the clock is),
+``deadly`` (the number of a job that kills this process, unless it has before),
+``slow`` and ``slow_ms`` (the number of a job that holds up its process, and how long).
 """
 
 import asyncio
 import json
+import os
 import sys
+import time
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
-import redis.asyncio
+import redis
 import redis.exceptions
 
-from echomq import Job, Worker
+import echomq.clock
+import echomq.sync
+from echomq import Worker
 
 
-async def main(url: str, prefix: str, options: str) -> None:
+def note(notes: redis.Redis, prefix: str, job_id: str) -> None:
+    """Note that a job runs, whatever the server does just now."""
+    while True:
+        try:
+            notes.rpush(f"{prefix}:runs", job_id)
+        except (redis.exceptions.ConnectionError, redis.exceptions.ResponseError):
+            time.sleep(0.05)
+        else:
+            return
+
+
+def begin(notes: redis.Redis, prefix: str, given: dict[str, Any], job: Any) -> int:
+    """What each job does before it sleeps."""
+    note(notes, prefix, job.id)
+    number = int(job.data)
+    # 0 is a job's number, too, but of none that does harm.
+    if number and number == given["deadly"] and notes.set(f"{prefix}:died", 1, nx=True):
+        os._exit(1)
+    if number and number == given["slow"]:
+        notes.set(f"{prefix}:slow", 1)
+        time.sleep(given["slow_ms"] / 1000)
+    if job.attempts_made + 1 < job.options.attempts:
+        raise ValueError("as planned")
+    return number * 2
+
+
+def main(url: str, prefix: str, text: str) -> None:
     """Work until killed, or until told to end by a signal."""
-    notes = redis.asyncio.Redis.from_url(url, protocol=2)
-    given = json.loads(options)
-    sleep_s = given.pop("sleep_ms", 0) / 1000
+    options: dict[str, Any] = json.loads(text)
+    names = ("sleep_ms", "skew_ms", "deadly", "slow", "slow_ms", "shell")
+    given = {name: options.pop(name, None) or 0 for name in names}
+    notes = redis.Redis.from_url(f"redis{url[url.index('://') :]}", protocol=2)
+    start = partial(begin, notes, prefix, given)
+    wrong_clock = SimpleNamespace(
+        time_ns=lambda: time.time_ns() + given["skew_ms"] * 1_000_000, monotonic_ns=time.monotonic_ns
+    )
+    setattr(echomq.clock, "time", wrong_clock)  # noqa: B010  # the clock of this process alone is wrong
 
-    async def note(job_id: str) -> None:
-        while True:
-            try:
-                await notes.rpush(f"{prefix}:runs", job_id)
-            except redis.exceptions.ConnectionError:
-                await asyncio.sleep(0.05)
-            else:
-                return
+    def work(job: Any) -> int:
+        result = start(job)
+        time.sleep(given["sleep_ms"] / 1000)
+        return result
 
-    async def work(job: Job) -> int:
-        await note(job.id)
-        await asyncio.sleep(sleep_s)
-        return int(job.data) * 2
+    async def work_async(job: Any) -> int:
+        result = start(job)
+        await asyncio.sleep(given["sleep_ms"] / 1000)
+        return result
 
-    worker = Worker("work", work, url, prefix=prefix, **given)
+    worker: Any
+    if given["shell"] == "blocking":
+        worker = echomq.sync.Worker("work", work, url, prefix=prefix, **options)
+    else:
+        worker = Worker("work", work_async, url, prefix=prefix, **options)
     worker.on("ready", lambda: print("ready", flush=True))
-    await worker.run()
-    await notes.aclose()
+    worker.run() if given["shell"] == "blocking" else worker.run_sync()
+    notes.close()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    main(*sys.argv[1:])

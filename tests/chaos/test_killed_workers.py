@@ -46,7 +46,7 @@ async def test_killed_worker_loses_no_job(desk: Desk, start_worker: StartWorker)
 
 
 async def test_second_crash_fails_the_job(desk: Desk, start_worker: StartWorker) -> None:
-    """A job whose worker dies runs again, and after a second death fails with a reason that names the limit."""
+    """A job whose worker dies runs again, and after a second death fails with a reason naming the limit (pain 7)."""
     job_id = await desk.add(1)
     for count in (1, 2):
         victim = await start_worker(desk, sleep_ms=60_000, **QUICK)
@@ -65,7 +65,7 @@ async def test_second_crash_fails_the_job(desk: Desk, start_worker: StartWorker)
 async def test_recovery_does_not_depend_on_names(desk: Desk, start_worker: StartWorker) -> None:
     """Of two workers of one name one is killed: its job runs again, the other's is left alone (pain 6)."""
     first, second = await desk.add_many(2)
-    workers = [await start_worker(desk, name="twin", sleep_ms=3_000, **QUICK) for _ in range(2)]
+    workers = [await start_worker(desk, name="twin", sleep_ms=1_500, **QUICK) for _ in range(2)]
     await until_runs(desk, 2)
 
     workers[0].kill()

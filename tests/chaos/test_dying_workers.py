@@ -1,0 +1,114 @@
+"""Faults of worker processes: each with a queue at work, and an account of it afterwards."""
+
+import asyncio
+import signal
+from typing import Any
+
+from support.desk import Desk, happens, until
+
+from .conftest import StartWorker
+from .trial import DICE, LOCK_S, OPTIONS, Trial
+
+
+async def hire(trial: Trial, start_worker: StartWorker, **options: Any) -> asyncio.subprocess.Process:
+    """Start a worker process of the trial."""
+    desk = Desk(trial.url, trial.desk.keys, trial.desk.connection)
+    return await start_worker(desk, **{"shell": trial.shell, "sleep_ms": 20, **OPTIONS, **options})
+
+
+async def until_active(trial: Trial) -> None:
+    """Wait until a job runs."""
+
+    async def runs() -> bool:
+        return bool(await trial.desk.do("LLEN", trial.desk.keys.active))
+
+    await until(runs)
+
+
+async def test_workers_killed(trial: Trial, start_worker: StartWorker) -> None:
+    """SIGKILL of workers at random moments costs no job, and what they held runs elsewhere (pain 7)."""
+    workers = [await hire(trial, start_worker) for _ in range(2)]
+
+    async def kill() -> None:
+        await asyncio.sleep(DICE.uniform(0, 0.1))
+        await until_active(trial)
+        victim = workers.pop(0)
+        victim.kill()
+        await happens(victim.wait())
+        workers.append(await hire(trial, start_worker))
+
+    await trial.go(kill, times=2)
+    await trial.account("worker killed")
+
+
+async def test_worker_frozen(trial: Trial, start_worker: StartWorker) -> None:
+    """A worker that is frozen for longer than its locks live writes over nobody's results when it goes on."""
+    frozen = await hire(trial, start_worker)
+    await hire(trial, start_worker)
+
+    async def freeze() -> None:
+        await until_active(trial)
+        frozen.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(LOCK_S * 1.5)
+        frozen.send_signal(signal.SIGCONT)
+
+    await trial.go(freeze)
+    await trial.account("worker frozen for longer than its locks live")
+
+
+async def test_job_kills_its_process(trial: Trial, start_worker: StartWorker) -> None:
+    """A job that ends its process by force runs again in another one, and so do those beside it."""
+    workers = [await hire(trial, start_worker, deadly=15) for _ in range(2)]
+
+    async def dies() -> None:
+        await happens(
+            asyncio.wait([asyncio.ensure_future(worker.wait()) for worker in workers], return_when="FIRST_COMPLETED")
+        )
+
+    await trial.go(dies)
+    await trial.account("a job kills its process")
+
+
+async def test_twins_of_one_name(trial: Trial, start_worker: StartWorker) -> None:
+    """Of two workers with one name the one that dies is made up for by the other (pain 6)."""
+    victim, _ = [await hire(trial, start_worker, name="twin") for _ in range(2)]
+
+    async def kill() -> None:
+        await until_active(trial)
+        victim.kill()
+        await happens(victim.wait())
+
+    await trial.go(kill)
+    await trial.account("one of two workers of one name killed")
+
+
+async def test_clocks_disagree(trial: Trial, start_worker: StartWorker) -> None:
+    """Workers whose clocks are minutes apart share a queue, and one of them may die."""
+    victim = await hire(trial, start_worker, skew_ms=180_000)
+    await hire(trial, start_worker, skew_ms=-180_000)
+
+    async def kill() -> None:
+        await until_active(trial)
+        victim.kill()
+        await happens(victim.wait())
+
+    await trial.go(kill)
+    await trial.account("clocks three minutes ahead and behind, and a death")
+
+
+async def test_loop_blocked(trial: Trial, start_worker: StartWorker) -> None:
+    """A job that holds up its process for four lives of a lock loses neither its lock nor those beside it (pain 2)."""
+    blocked_ms = int(LOCK_S * 4_000)
+    await hire(trial, start_worker, slow=16, slow_ms=blocked_ms)
+    await hire(trial, start_worker, slow=16, slow_ms=blocked_ms)
+
+    async def is_blocked() -> None:
+        async def has_begun() -> bool:
+            return bool(await trial.desk.do("EXISTS", f"{trial.desk.keys.prefix}:slow"))
+
+        await until(has_begun)
+
+    await trial.go(is_blocked)
+    stalls = [(await trial.desk.job(job_id)).stalled_count for job_id in trial.acknowledged]
+    assert set(stalls) == {0}
+    await trial.account("event loop blocked for four lives of a lock")
