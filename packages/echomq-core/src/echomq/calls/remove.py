@@ -9,6 +9,7 @@ import attrs
 
 from echomq import codec, replies
 from echomq.call import Command, Reply, ScriptCall
+from echomq.checks import filled
 from echomq.errors import InvalidOption, JobLocked, script_error
 from echomq.keys import FAMILY_NAMES, Keys
 from echomq.states import JobState
@@ -267,7 +268,7 @@ def remove_deduplication_key(
     Returns:
         Decodes to False if nothing was freed.
     """
-    key = keys.deduplication(deduplication_id)
+    key = keys.deduplication(filled("deduplication_id", deduplication_id))
     if job_id is None:
         return Command(parts=("DEL", key), decode=replies.flag, repeatable=True)
     return ScriptCall(
