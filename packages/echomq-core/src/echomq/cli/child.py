@@ -65,7 +65,10 @@ def _end_with_input() -> None:
     # The descriptor, not sys.stdin: at the end of the interpreter nobody may hold the lock of that.
     while os.read(0, 4096):
         pass
-    signal.raise_signal(signal.SIGTERM if os.name == "posix" else signal.SIGINT)
+    if os.name == "posix":
+        os.kill(os.getpid(), signal.SIGTERM)  # to the process: raised here, it would not wake the main thread
+    else:
+        signal.raise_signal(signal.SIGINT)
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ Source: protocol spec 05 section 10, Job.
 """
 
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from uuid import uuid4
@@ -76,6 +77,7 @@ class Context:
     token: str
     _host: Host = attrs.field(repr=False)
     _cancelled: threading.Event = attrs.field(init=False, repr=False, factory=threading.Event)
+    _on_cancel: Callable[[], object] | None = attrs.field(init=False, repr=False, default=None)
 
     @property
     def cancelled(self) -> threading.Event:
@@ -102,6 +104,14 @@ class Context:
     def cancel(self) -> None:
         """Set ``cancelled``; what the worker calls."""
         self._cancelled.set()
+        if self._on_cancel is not None:
+            self._on_cancel()
+
+    def when_cancelled(self, function: Callable[[], object] | None) -> None:
+        """Call a function when ``cancelled`` gets set, or at once if it is; what runs the job's process calls this."""
+        self._on_cancel = function
+        if function is not None and self._cancelled.is_set():
+            function()
 
     def log(self, row: str) -> int | None:
         """Append a row to the job's log and return the number of rows; None if that reply was lost.

@@ -14,40 +14,37 @@ import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
-from uuid import uuid4
 
 import attrs
 
-from echomq import replies
-from echomq.call import Command
-from echomq.calls.fetch import Take, move_to_active, wait_marker
 from echomq.calls.locks import move_stalled_jobs_to_wait
 from echomq.clock import mono_ms, wall_ms
 from echomq.complaints import Complaints
 from echomq.driver import Connection
-from echomq.errors import EchoMQError, ReplyTimeout
+from echomq.errors import EchoMQError
 from echomq.keys import Keys
 from echomq.listening import Listening
 from echomq.options import WorkerOptions
 from echomq.scheduling import messages
 from echomq.scheduling.outcome import HandedBack
-from echomq.scheduling.settling import Settled, stray_jobs
+from echomq.scheduling.settling import Settled
 from echomq.scheduling.state import Pace, Phase, WorkerState
 from echomq.scheduling.step import step
 from echomq.scheduling.timing import alarm_at
 
 from .control import Control
 from .errands import Errand, Errands
+from .fetching import Fetching
 from .held import Held
 from .processing import JobRunner
 from .renewal import Lease, Renewal
-from .run import perform
 from .slots import Slots
 from .threads import Threads
+from .waiting import Waiting
 
 __all__ = ["Shift"]
 
-_JOIN_S = 0.1
+_JOIN_S = 0.15
 """Longest wait for idle threads to end; one that is busy with a job that was given up is not waited for."""
 
 
@@ -87,12 +84,10 @@ class Shift:
     _alarm_at: int = attrs.field(init=False, default=0)
     _is_over: bool = attrs.field(init=False, default=False)
     _complaints: Complaints = attrs.field(init=False)
-    _blocking: Connection = attrs.field(init=False)
+    _fetching: Fetching = attrs.field(init=False)
+    _waiting: Waiting = attrs.field(init=False)
     _renewal: Renewal = attrs.field(init=False)
     _control: Control = attrs.field(init=False)
-    _owner: str = attrs.field(init=False, factory=lambda: f"{uuid4()}:")
-    _takes: int = attrs.field(init=False, default=0)
-    _take: Take | None = attrs.field(init=False, default=None)
     _perform: dict[type[Any], Callable[[Any], object]] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -122,7 +117,23 @@ class Shift:
             later=self._errands.add_later,
             go_on=self._start,
         )
-        self._blocking = self._new_blocking()
+        self._fetching = Fetching(
+            keys=self.keys,
+            options=options,
+            connection=self.connection,
+            start=self.threads.start,
+            ended=self._fetched,
+            held=self._held,
+        )
+        self._waiting = Waiting(
+            keys=self.keys,
+            name=options.name,
+            connection=self.connection,
+            start=self.threads.start,
+            ended=self._waited,
+            failed=lambda error, is_wanted: self._tell_if(is_wanted, messages.WaitFailed(error, _dice())),
+            complain=self._complain,
+        )
         self._renewal = self._make_renewal()
         self._control = Control(
             keys=self.keys,
@@ -132,13 +143,11 @@ class Shift:
             start=self.threads.start,
         )
         self._perform = {
-            messages.Fetch: self._fetch,
-            messages.StopFetching: self._stop_fetching,
-            messages.Adopt: lambda _: self.threads.start(self._search),
-            messages.Wait: self._wait,
-            messages.StopWaiting: self._stop_waiting,
-            messages.Run: lambda action: self._start(self._hold(action)),
-            messages.GiveBack: lambda action: self._start(self.slots.hold(action.job, action.take, HandedBack())),
+            messages.Fetch: lambda action: self._fetching.fetch(action.count),
+            messages.StopFetching: lambda _: self._fetching.stop(),
+            messages.Adopt: lambda _: self._fetching.search(),
+            messages.Wait: lambda action: self._waiting.wait(action.timeout_ms),
+            messages.StopWaiting: lambda _: self._waiting.stop(is_last=self.state.phase is not Phase.OPEN),
             messages.CheckStalled: lambda _: self.threads.start(self._look_for_stalled),
             messages.Complain: lambda action: self._complaints.tell(action.error),
             messages.Announce: lambda action: self.listening.call(action.event),
@@ -159,7 +168,7 @@ class Shift:
             self._renewal.start()
         interrupted: KeyboardInterrupt | None = None
         try:
-            self._appear()
+            self._waiting.appear()
             self.happened(messages.Started())
             while not self._is_over:
                 try:
@@ -185,7 +194,7 @@ class Shift:
         """Let go of everything; jobs are done or given back by now."""
         self._control.close()
         self._renewal.stop()
-        self._blocking.close()
+        self._waiting.close()
         self.threads.close(_JOIN_S)
 
     def _stop(self, _: messages.Stop) -> None:
@@ -220,7 +229,11 @@ class Shift:
     def _want(self, actions: tuple[messages.Action, ...]) -> None:
         """Note what is to be done, in the order in which it was decided."""
         for action in actions:
-            self.post(partial(self._perform[type(action)], action))
+            if isinstance(action, messages.Run | messages.GiveBack):
+                # Held from now on: a search for strays must see each job that is known.
+                self.post(partial(self._start, self._hold(action)))
+            else:
+                self.post(partial(self._perform[type(action)], action))
 
     def _complain(self, error: BaseException) -> None:
         self.post(partial(self._complaints.tell, error))
@@ -235,9 +248,9 @@ class Shift:
 
     # -- jobs ---------------------------------------------------------------------------------------
 
-    def _hold(self, action: messages.Run) -> Held:
+    def _hold(self, action: messages.Run | messages.GiveBack) -> Held:
         self._control.started()
-        return self.slots.hold(action.job, action.take)
+        return self.slots.hold(action.job, action.take, HandedBack() if isinstance(action, messages.GiveBack) else None)
 
     def _start(self, held: Held) -> None:
         self.threads.start(partial(self._work, held))
@@ -252,7 +265,7 @@ class Shift:
 
     def _release(self, held: Held, settled: Settled) -> Held | None:
         with self._mind:
-            # At once with what follows: a search for strays must see the old job or the new one.
+            # At once with what follows: a search must see the slot with the old job or with the new one.
             if not self.slots.release(held):
                 return None
             return self._take_over(self._step(self.slots.report(held, settled)))
@@ -273,96 +286,26 @@ class Shift:
 
     # -- what step wants ----------------------------------------------------------------------------
 
-    def _new_take(self, token: str | None = None) -> Take:
-        if token is None:
-            token = f"{self._owner}{self._takes}"
-            self._takes += 1
-        options = self.options
-        return Take(token=token, lock_ms=options.lock_duration, limiter=options.limiter, worker_name=options.name)
-
-    def _fetch(self, _: messages.Fetch) -> None:
-        self._take = take = self._new_take()
-        self.threads.start(partial(self._take_one, take))
-
-    def _take_one(self, take: Take) -> None:
-        event: messages.Happened
-        try:
-            taken = self.connection.send(move_to_active(self.keys, take, wall_ms()))
-        except EchoMQError as error:
-            event = messages.Failed(error, getattr(error, "may_have_run", False), _dice())
-        else:
+    def _fetched(self, event: messages.Happened, is_wanted: Callable[[], bool]) -> None:
+        if not isinstance(event, messages.Failed):
             self._answered()
-            event = messages.Fetched(take, taken, wall_ms())
-        self._work(self._fetched(take, event))
-
-    def _fetched(self, take: Take, event: messages.Happened) -> Held | None:
         with self._mind:
-            if self._take is not take:
-                return None  # it was not waited for
-            self._take = None
-            return self._take_over(self._step(event))
+            own = self._take_over(self._step(event)) if is_wanted() else None
+        self._work(own)
 
-    def _stop_fetching(self, _: messages.StopFetching) -> None:
+    def _held(self) -> tuple[set[str], set[str]]:
         with self._mind:
-            if self._take is not None:
-                self._take = None
-                late = ReplyTimeout("the worker closes and waits no longer for the reply of a take")
-                self._want(self._step(messages.Failed(late, True, _dice())))
+            held = list(self.slots.held)
+        return {one.job.id for one in held}, {one.token for one in held}
 
-    def _search(self) -> None:
-        ended: messages.Happened
-        tokens: set[str] = set()
-        try:
-            found = perform(self.connection, stray_jobs(self.keys, self._owner, lambda: self._held_now(tokens)))
-        except EchoMQError as error:
-            ended = messages.Failed(error, False, _dice())
-        else:
-            # A slot whose report is under way holds the lock of the job that comes along.
-            strays = [(job, self._new_take(token)) for job, token in found if token not in tokens]
-            ended = messages.Adopted(tuple(strays))
-        self.happened(ended)
+    def _waited(self, marked: messages.Marked, is_wanted: Callable[[], bool]) -> None:
+        self._answered()
+        self._tell_if(is_wanted, marked)
 
-    def _held_now(self, tokens: set[str]) -> set[str]:
+    def _tell_if(self, is_wanted: Callable[[], bool], event: messages.Happened) -> None:
         with self._mind:
-            tokens.update(held.token for held in self.slots.held)
-            return {held.job.id for held in self.slots.held}
-
-    def _new_blocking(self) -> Connection:
-        return self.connection.dedicated(name=self.keys.client_name(self.options.name))
-
-    def _appear(self) -> None:
-        """Open the blocking connection at once: others list workers by it, and a busy one may never wait."""
-        self.threads.start(partial(self._greet, self._blocking))
-
-    def _greet(self, link: Connection) -> None:
-        try:
-            link.send(Command(parts=("EXISTS", self.keys.marker), decode=replies.nothing, repeatable=True))
-        except EchoMQError as error:
-            if link is self._blocking and not self._is_over:
-                self._complain(error)
-
-    def _wait(self, action: messages.Wait) -> None:
-        self.threads.start(partial(self._wait_for_marker, self._blocking, action.timeout_ms))
-
-    def _wait_for_marker(self, link: Connection, timeout_ms: int) -> None:
-        ended: messages.Happened
-        try:
-            score = link.send(wait_marker(self.keys, timeout_ms))
-        except EchoMQError as error:
-            ended = messages.WaitFailed(error, _dice())
-        else:
-            self._answered()
-            ended = messages.Marked(score, wall_ms())
-        with self._mind:
-            if link is self._blocking:
-                self._want(self._step(ended))
-
-    def _stop_waiting(self, _: messages.StopWaiting) -> None:
-        with self._mind:
-            link, self._blocking = self._blocking, self._new_blocking()
-        link.close()
-        if self.state.phase is Phase.OPEN:
-            self._appear()
+            if is_wanted():
+                self._want(self._step(event))
 
     def _look_for_stalled(self) -> None:
         options = self.options

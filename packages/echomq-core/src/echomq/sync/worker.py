@@ -23,6 +23,7 @@ from echomq.keys import DEFAULT_PREFIX, Keys
 from echomq.listening import EVENTS, Listening
 from echomq.moments import Duration, duration_ms
 from echomq.options import WorkerOptions, worker_options
+from echomq.processes.pool import ProcessPool
 from echomq.processors import is_coroutine_function
 from echomq.scheduling import messages
 
@@ -48,13 +49,13 @@ AnyListener = TypeVar("AnyListener", bound=Callable[..., Any])
 
 
 class Worker:
-    """Takes the jobs of one queue and processes them in threads.
+    """Takes the jobs of one queue and processes them in threads, or in child processes.
 
     Args:
         queue: Name of the queue.
         processor: ``processor(job)`` or ``processor(job, ctx)``; or a mapping, with one for each name of a
             job. What it returns is the job's result, any JSON value; what it raises fails the attempt, but
-            the signals of :mod:`echomq.signals` steer. No ``async def``.
+            the signals of :mod:`echomq.signals` steer. ``async def`` only in child processes (``run_in="process"``).
         connection: A URL, options, a ready client, or an open connection, which is not closed here.
             None takes the URL from ``ECHOMQ_URL``.
         prefix: Name space of the queue.
@@ -75,11 +76,14 @@ class Worker:
     ) -> None:
         self.keys = Keys(queue, prefix)
         self.options: WorkerOptions = with_backoffs(worker_options(**options))
-        if self.options.run_in not in (None, "thread"):
-            raise UsageError(f"run_in: a blocking worker runs jobs in threads, not in {self.options.run_in!r}")
+        if self.options.run_in == "loop":
+            raise UsageError("run_in='loop': this worker has no event loop; run it by echomq.Worker, or in threads")
+        self._pool: ProcessPool | None = None
+        if self.options.run_in == "process":
+            self._pool = ProcessPool(processor, self.options.max_jobs_per_child)
         self._source = connection
         self._listening = Listening(tuple(EVENTS), self._refuse_awaitable)
-        self._run = plug_in(job_runner(processor), self.keys, self._listening)
+        self._run = plug_in(job_runner(self._pool.run if self._pool else processor), self.keys, self._listening)
         self._life = threading.Lock()
         self._shift: Shift | None = None
         self._gone = threading.Event()
@@ -214,6 +218,8 @@ class Worker:
     def _end(self, shift: Shift) -> None:
         with self._life:
             self._shift = None
+        if self._pool is not None:
+            self._pool.close()
         if shift.connection is not self._source:
             shift.connection.close()
         self._gone.set()

@@ -1,0 +1,353 @@
+"""What is the blocking worker's own: threads, connections, signals, and what it refuses."""
+
+import asyncio
+import inspect
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import echomq.aio.context
+import echomq.sync
+from echomq import ConnectionClosed, Job, PluginError, UsageError, plugins
+from echomq.hookspecs import hookimpl
+from echomq.middleware import Middleware
+from echomq.sync import Context, Queue, Worker
+from support.servers import Server
+
+DEADLINE_S = 20.0
+
+
+@pytest.fixture
+def queue(redis_server: Server, prefix: str) -> Iterator[Queue]:
+    """An empty queue."""
+    with Queue("work", redis_server.url, prefix=prefix) as opened:
+        yield opened
+
+
+MakeWorker = Callable[..., Worker]
+
+
+@pytest.fixture
+def make_worker(redis_server: Server, prefix: str) -> MakeWorker:
+    """Makes workers of the queue."""
+
+    def make(processor: Any, **options: Any) -> Worker:
+        return Worker("work", processor, redis_server.url, prefix=prefix, **options)
+
+    return make
+
+
+def nothing(_: Job) -> None:
+    """The least a job can do."""
+
+
+async def awaited(*_: Any) -> None:
+    """What only a worker with an event loop can run."""
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline, "does not hold in time"
+        time.sleep(0.002)
+
+
+class Gate:
+    """A processor whose jobs wait inside until they are let go, or should end."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.inside: list[Any] = []
+
+    def __call__(self, job: Job, ctx: Context) -> Any:
+        """Process a job."""
+        self.inside.append(job.data)
+        until(lambda: self.open.is_set() or ctx.cancelled.is_set())
+        if ctx.cancelled.is_set():
+            raise RuntimeError("stopped")
+        return job.data
+
+
+def test_coroutines_are_refused(make_worker: MakeWorker, queue: Queue) -> None:
+    """Whatever needs an event loop is refused when the worker is made, and the message names the other worker."""
+    with pytest.raises(UsageError, match=r"echomq\.Worker"):
+        make_worker(awaited)
+    with pytest.raises(UsageError, match="event loop"):
+        make_worker({"one": nothing, "other": awaited})
+    with pytest.raises(UsageError, match="event loop"):
+        make_worker(nothing, run_in="loop")
+    with pytest.raises(UsageError, match="backoff_strategies"):
+        make_worker(nothing, backoff_strategies={"slow": awaited})
+    with pytest.raises(UsageError, match="async def"):
+        make_worker(nothing).on("failed", awaited)
+
+    job = queue.add("work")
+    make_worker(lambda job: awaited(job)).run("drained")
+    found = queue.get_job(job.id)
+    assert found is not None
+    assert "nobody awaits" in (found.failed_reason or "")
+
+
+def test_nothing_works_before_run(make_worker: MakeWorker) -> None:
+    """Making a worker starts no thread, and a run leaves none behind."""
+    before = set(threading.enumerate())
+    worker = make_worker(nothing, concurrency=5)
+
+    assert set(threading.enumerate()) == before
+    worker.run("drained")
+    until(lambda: set(threading.enumerate()) == before)
+
+
+def test_threads_and_connections_are_few(queue: Queue, make_worker: MakeWorker, redis_server: Server) -> None:
+    """A busy worker has a thread for each job and four at most beside them, and four connections, whatever it runs."""
+    client: Any = redis_server.client()
+    gate = Gate()
+    for number in range(20):
+        queue.add("work", number)
+    threads, connections = threading.active_count(), len(client.client_list())
+    worker = make_worker(gate, concurrency=20, lock_duration=1_000)
+    renewed = threading.Event()
+    worker.on("locks_renewed", lambda _: renewed.set())
+    running = threading.Thread(target=worker.run)
+    running.start()
+    until(lambda: len(gate.inside) == 20)
+    assert renewed.wait(DEADLINE_S)
+    until(lambda: any(entry["cmd"] == "xread" for entry in client.client_list()))
+    # One more to run the worker; then those for the blocking read, for wishes, for stalled jobs, and for locks.
+    assert threading.active_count() - threads <= 1 + 20 + 4
+    assert len(client.client_list()) - connections == 4
+    gate.open.set()
+    worker.close()
+    running.join(DEADLINE_S)
+    until(lambda: len(client.client_list()) == connections)
+    client.close()
+
+
+def test_listeners_of_jobs_run_in_their_threads(queue: Queue, make_worker: MakeWorker) -> None:
+    """Events of a job are told in the job's thread, all others in the thread that runs the worker."""
+    told: dict[str, int] = {}
+    seen: list[int] = []
+    worker = make_worker(lambda _: seen.append(threading.get_ident()))
+    for event in ("ready", "active", "completed", "drained", "closing", "closed"):
+        worker.on(event, lambda *_, event=event: told.setdefault(event, threading.get_ident()))
+    queue.add("work")
+    worker.run("drained")
+
+    here = threading.get_ident()
+    assert {event for event, thread in told.items() if thread == here} == {"ready", "drained", "closing", "closed"}
+    assert told["active"] == told["completed"] == seen[0]
+
+
+def test_job_may_stop_its_worker_but_not_wait_for_it(queue: Queue, make_worker: MakeWorker) -> None:
+    """A job or listener that would wait for its own worker is told so, and can stop or pause it without waiting."""
+
+    def work(_: Job) -> str:
+        for wait in (worker.close, worker.pause):
+            with pytest.raises(UsageError, match="wait for itself"):
+                wait()
+        worker.stop()
+        return "stopped"
+
+    def listen() -> None:
+        with pytest.raises(UsageError, match="wait for itself"):
+            worker.close()
+        heard.append("ready")
+
+    heard: list[str] = []
+    worker = make_worker(work)
+    worker.on("ready", listen)
+    job = queue.add("work")
+    worker.run()
+
+    found = queue.get_job(job.id)
+    assert found is not None
+    assert (found.return_value, heard) == ("stopped", ["ready"])
+
+
+def test_block_left_by_an_exception_waits_for_no_job(queue: Queue, make_worker: MakeWorker) -> None:
+    """A ``with`` block left by an exception tells jobs to end, and gives them back."""
+    gate = Gate()
+    queue.add("work")
+    running: list[threading.Thread] = []
+
+    def host() -> None:
+        with make_worker(gate) as worker:
+            running.append(threading.Thread(target=worker.run))
+            running[0].start()
+            until(lambda: bool(gate.inside))
+            raise KeyError("the host failed")
+
+    with pytest.raises(KeyError):
+        host()
+    running[0].join(DEADLINE_S)
+
+    assert queue.count() == 1
+
+
+def test_own_connection_is_left_open(queue: Queue, redis_server: Server, prefix: str) -> None:
+    """A connection that the host gave is used and stays open; once it is closed, the run ends with an error."""
+    connection = echomq.sync.connect(redis_server.url)
+    queue.add("work")
+    worker = Worker("work", nothing, connection, prefix=prefix, drain_delay=100)
+    worker.run("drained")
+    assert connection.server().name
+
+    worker.on("drained", connection.close)
+    with pytest.raises(ConnectionClosed):
+        worker.run()
+
+
+def send_soon(numbers: list[signal.Signals], when: Callable[[], bool], then: Callable[[], object]) -> threading.Thread:
+    """Send signals to this process, the second one when the first was heard."""
+
+    def send() -> None:
+        until(when)
+        for number in numbers:
+            os.kill(os.getpid(), number)
+            time.sleep(0.1)
+        then()
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_first_signal_ends_gracefully(queue: Queue, make_worker: MakeWorker, number: signal.Signals) -> None:
+    """SIGTERM and Ctrl-C let running jobs end, and the handlers of before are back afterwards (pain 31)."""
+    gate, before = Gate(), signal.getsignal(number)
+    queue.add_bulk([("work", 1), ("work", 2)])
+    sending = send_soon([number], lambda: bool(gate.inside), gate.open.set)
+    make_worker(gate).run()
+    sending.join()
+
+    assert (gate.inside, queue.count()) == ([1], 1)
+    assert signal.getsignal(number) is before
+
+
+def test_second_signal_forces(queue: Queue, make_worker: MakeWorker) -> None:
+    """A second SIGTERM ends at once, and running jobs wait again without having used an attempt (pain 31)."""
+    gate = Gate()
+    job = queue.add("work", 1)
+    sending = send_soon([signal.SIGTERM] * 2, lambda: bool(gate.inside), lambda: None)
+    make_worker(gate).run()
+    sending.join()
+    found = queue.get_job(job.id)
+
+    assert queue.count() == 1
+    assert found is not None
+    assert found.attempts_made == 0
+
+
+def test_unhandled_interrupt_ends_the_run(queue: Queue, make_worker: MakeWorker) -> None:
+    """Where the host leaves Ctrl-C alone, it ends the run as any other code, and running jobs wait again."""
+    gate = Gate()
+    queue.add("work", 1)
+    sending = send_soon([signal.SIGINT], lambda: bool(gate.inside), lambda: None)
+    with pytest.raises(KeyboardInterrupt):
+        make_worker(gate).run(handle_signals=False)
+    sending.join()
+
+    assert queue.count() == 1
+
+
+class Hearing:
+    """A plugin with hooks and layers of both kinds."""
+
+    def __init__(self, required: bool) -> None:
+        self.required = required
+        self.heard: list[str] = []
+
+    @hookimpl
+    def echomq_job_completed(self, result: str) -> None:
+        """Hear of a result."""
+        self.heard.append(result)
+
+    @hookimpl
+    async def echomq_job_failed(self) -> None:
+        """Hear of a failure, on an event loop."""
+        self.heard.append("never")
+
+    @hookimpl
+    def echomq_register_middleware(self) -> list[Middleware]:
+        """Bring layers."""
+
+        def plain(job: Job) -> Any:
+            self.heard.append("before")
+            result = yield job
+            return f"{result}, seen"
+
+        async def waiting(job: Job) -> Any:
+            self.heard.append("never")
+            yield job
+
+        return [Middleware(around_processing=plain), Middleware(around_processing=waiting, required=self.required)]
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_async_plugins_are_left_out(
+    queue: Queue, make_worker: MakeWorker, caplog: pytest.LogCaptureFixture, required: bool
+) -> None:
+    """Plain hooks and layers of plugins run around jobs; async ones are named and left out, a required one refused."""
+    plugin = Hearing(required)
+    plugins.register(plugin, "hearing")
+    try:
+        if required:
+            with pytest.raises(PluginError, match="hearing"):
+                make_worker(nothing)
+            return
+        job = queue.add("work")
+        make_worker(lambda _: "done").run("drained")
+    finally:
+        plugins.unregister("hearing")
+    found = queue.get_job(job.id)
+
+    assert found is not None
+    assert found.return_value == "done, seen"
+    assert plugin.heard == ["before", "done, seen"]
+    assert sum("echomq_job_failed is async" in record.getMessage() for record in caplog.records) == 1
+    assert sum("around_processing is async" in record.getMessage() for record in caplog.records) == 1
+
+
+def double(job: Job) -> Any:
+    """Run in a child process."""
+    return [job.data * 2, os.getpid()]
+
+
+async def double_awaited(job: Job, ctx: Any) -> Any:
+    """Run in a child process, which has an event loop for it."""
+    await ctx.progress(50)
+    await asyncio.sleep(0)
+    return double(job)
+
+
+@pytest.mark.parametrize("processor", [double, double_awaited])
+def test_jobs_run_in_child_processes(queue: Queue, make_worker: MakeWorker, processor: Any) -> None:
+    """With ``run_in="process"`` jobs run in child processes, coroutines too, and the processes end with the run."""
+    job = queue.add("work", 21)
+    make_worker(processor, run_in="process").run("drained")
+    found = queue.get_job(job.id)
+
+    assert found is not None
+    value, pid = found.return_value
+    assert value == 42
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_contexts_are_twins() -> None:
+    """What ``ctx`` offers in one shell it offers in the other, with the same parameters."""
+    ours, theirs = echomq.aio.context.Context, Context
+    public = [name for name in vars(ours) if not name.startswith("_")]
+
+    for name in public:
+        assert name in vars(theirs) or name in {"job", "token"}
+        if callable(getattr(ours, name, None)):
+            ours_takes, theirs_takes = (inspect.signature(getattr(one, name)).parameters for one in (ours, theirs))
+            assert list(ours_takes.values()) == list(theirs_takes.values()), name
