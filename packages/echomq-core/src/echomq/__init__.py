@@ -7,6 +7,7 @@ A queue is a name plus a connection. Producers call :func:`add`, or keep a
 
 from .aio import FlowProducer, Queue, QueueEvents, QueueEventsProducer, Worker, WorkerGroup, add, add_bulk, connect
 from .aio.context import Context, ThreadContext, current_context
+from .aio.manual import FetchedJob
 from .cancelling import Cancellation
 from .current import job_logger
 from .driver import AsyncConnection, Connection, ConnectionOptions, ServerInfo, TLSOptions
@@ -74,6 +75,7 @@ __all__ = [
     "DriverError",
     "DriverMissing",
     "EchoMQError",
+    "FetchedJob",
     "FlowFailed",
     "FlowNode",
     "FlowProducer",

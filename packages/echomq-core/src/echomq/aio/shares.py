@@ -9,12 +9,37 @@ Source: :mod:`echomq.scheduling.weights`.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import attrs
 
 from echomq.scheduling.weights import Turns
 
-__all__ = ["Pool", "Share"]
+__all__ = ["Access", "Pool", "Share"]
+
+
+class Access(Protocol):
+    """What a worker asks before it takes jobs."""
+
+    async def acquire(self, wanted: int, must_wait: Callable[[], object]) -> int:
+        """Return how many of the wanted slots may be used; waits for the first one."""
+        ...
+
+    def stop(self) -> None:
+        """Wait for slots no more."""
+        ...
+
+    def fetched(self) -> None:
+        """Give back the slots of a take that is answered; jobs it brought run by now."""
+        ...
+
+    def using(self, running: int) -> None:
+        """Tell how many jobs run now."""
+        ...
+
+    def room_for(self, ending: int) -> int:
+        """Return how many jobs may come along when so many end."""
+        ...
 
 
 @attrs.define(eq=False)

@@ -43,7 +43,7 @@ from .control import Control
 from .listeners import Listeners
 from .processing import JobRunner
 from .run import perform
-from .shares import Share
+from .shares import Access
 from .slots import Held, Slots
 
 __all__ = ["Shift"]
@@ -80,7 +80,7 @@ class Shift:
     connection: AsyncConnection
     until_drained: bool
     is_paused: bool = False
-    share: Share | None = None
+    share: Access | None = None
     state: WorkerState = attrs.field(init=False)
     slots: Slots = attrs.field(init=False)
     ended: "asyncio.Future[None]" = attrs.field(init=False)
@@ -248,7 +248,7 @@ class Shift:
         takes = [self._new_take() for _ in range(count)]
         return self._take_jobs(takes) if count > 1 else self._take_one(takes[0])
 
-    async def _take_in_turn(self, share: Share, wanted: int) -> None:
+    async def _take_in_turn(self, share: Access, wanted: int) -> None:
         try:
             # Who waits here sits on a marker, and other workers of the queue may have slots.
             count = await share.acquire(wanted, lambda: self._start(self._wake_others()))

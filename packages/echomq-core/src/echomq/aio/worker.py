@@ -28,6 +28,7 @@ from echomq.scheduling import messages
 from .connecting import connect
 from .interrupts import on_interrupt
 from .listeners import Listeners
+from .manual import Manual
 from .plugged import plug_in, with_backoffs
 from .routing import job_runner
 from .run import is_open
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
     from echomq.keywords import WorkerKeywords
     from echomq.processors import Processors
 
-    from .shares import Share
+    from .manual import FetchedJob
+    from .processing import JobRunner
+    from .shares import Access
 
 __all__ = ["EVENTS", "Worker"]
 
@@ -58,7 +61,7 @@ class Worker:
             job. ``async def`` runs on the event loop, a plain function in a thread, both in a child process
             if the option ``run_in`` says so. What it returns is the
             job's result, any JSON value; what it raises fails the attempt, but the signals of
-            :mod:`echomq.signals` steer.
+            :mod:`echomq.signals` steer. None: jobs are fetched by hand, see :meth:`fetch`.
         connection: A URL, options, a ready client, or an open connection, which is not closed here.
             None takes the URL from ``ECHOMQ_URL``.
         prefix: Name space of the queue.
@@ -71,7 +74,7 @@ class Worker:
     def __init__(
         self,
         queue: str,
-        processor: Processors,
+        processor: Processors | None,
         connection: ConnectionSource = None,
         *,
         prefix: str = DEFAULT_PREFIX,
@@ -81,11 +84,15 @@ class Worker:
         self.options: WorkerOptions = with_backoffs(worker_options(**options))
         self._source = connection
         self._listeners = Listeners(tuple(EVENTS))
-        self._processing = plug_in(job_runner(processor, self.options), self.keys, self._listeners)
+        manual = Manual()
+        self._manual = manual if processor is None else None
+        runner: JobRunner = manual if processor is None else job_runner(processor, self.options)
+        self._processing = plug_in(runner, self.keys, self._listeners)
         self._shift: Shift | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._gone: asyncio.Event | None = None
-        self._share: Share | None = None
+        self._share: Access | None = self._manual
+        self._fetching: asyncio.Task[None] | None = None
         self._is_paused = False
         self._is_closed = False
         # Making a connection touches nothing, and refuses here what would otherwise fail in run.
@@ -176,6 +183,11 @@ class Worker:
             ConnectionClosed: The connection's owner closed it.
             CancelledError: The task was cancelled; running jobs were cancelled too and wait again.
         """
+        if self._manual is not None:
+            raise UsageError(f"the worker of queue {self.keys.queue!r} has no processor to run; call fetch")
+        await self._work(until, handle_signals=handle_signals)
+
+    async def _work(self, until: Literal["drained"] | None, *, handle_signals: bool | None) -> None:
         if until not in (None, "drained"):
             raise UsageError(f"until: expected 'drained' or None, not {until!r}")
         if self._shift is not None:
@@ -202,6 +214,8 @@ class Worker:
                 is_paused=self._is_paused,
                 share=self._share,
             )
+            if self._manual is not None:
+                self._manual.watch(self._shift.slots.held)
             try:
                 await self._shift.work()
             finally:
@@ -210,6 +224,45 @@ class Worker:
                     await connection.close()
                 self._gone.set()
                 self._listeners.call("closed")
+
+    async def fetch(self, timeout: Duration | None = None) -> FetchedJob | None:
+        """Take a job by hand; for a worker without a processor.
+
+        From the first call on the worker works behind the scenes, until :meth:`close`: it renews locks, recovers
+        stalled jobs, and repeats what an outage breaks off. It takes nothing that nobody has asked for, and
+        holds no more than ``concurrency`` jobs.
+
+        Args:
+            timeout: Longest wait for a job, in ms or as ``timedelta``; None: as long as it takes.
+
+        Returns:
+            The job; None if there was none in time, or the worker was closed.
+
+        Raises:
+            UsageError: The worker has a processor, or was closed before.
+            ConnectionClosed: The connection's owner closed it.
+        """
+        if self._manual is None:
+            raise UsageError(f"the worker of queue {self.keys.queue!r} has a processor, which gets its jobs; call run")
+        if self._is_closed:
+            raise UsageError(f"the worker of queue {self.keys.queue!r} was closed; make another")
+        limit_ms = None if timeout is None else duration_ms("timeout", timeout, minimum=1)
+        if self._fetching is None or self._fetching.done():
+            self._fetching = asyncio.ensure_future(self._work(None, handle_signals=False))
+        asked = self._manual.ask()
+        try:
+            limit_s = None if limit_ms is None else limit_ms / 1000
+            either: set[asyncio.Future[Any]] = {asked, self._fetching}
+            await asyncio.wait(either, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            if asked.done() and (fetched := asked.result()) is not None:
+                fetched.abandon()
+            raise
+        finally:
+            self._manual.withdraw(asked)
+        if self._fetching.done() and not asked.done():
+            self._fetching.result()
+        return asked.result() if asked.done() else None
 
     def run_sync(self, until: Literal["drained"] | None = None, *, handle_signals: bool | None = None) -> None:
         """Work in an event loop made for it; for programs that have none. Arguments as :meth:`run`."""
@@ -236,7 +289,7 @@ class Worker:
         held = [] if self._shift is None else list(self._shift.slots.held)
         return sum(self.cancel(job.job_id, reason) for job in held)
 
-    def join(self, share: Share) -> None:
+    def join(self, share: Access) -> None:
         """Take jobs only with slots of a pool that several workers share; what :class:`WorkerGroup` does."""
         self._share = share
 
