@@ -106,13 +106,17 @@ class Watched:
 
     def kill(self, server: ServerProcess) -> None:
         """Crash a server, once its replica has all that it acknowledged; see :meth:`Cluster.kill`."""
-        ask(server, "CLIENT", "PAUSE", 60_000, "WRITE")
-        wait_for(lambda: has_equal_replica(server), "the replica caught up")
+        self._hold_writes(server)
         server.kill()
         self.down.append(server)
 
+    def _hold_writes(self, server: ServerProcess) -> None:
+        ask(server, "CLIENT", "PAUSE", 60_000, "WRITE")
+        wait_for(lambda: has_equal_replica(server), "the replica caught up")
+
     def cut_off(self, server: ServerProcess) -> None:
         """Freeze a server: its connections stay open, nothing is answered."""
+        self._hold_writes(server)
         server.pause()
         self.down.append(server)
 

@@ -1,0 +1,232 @@
+"""Queues on a master that sentinels watch, of Redis and of Valkey, by each driver and shell."""
+
+import asyncio
+import contextlib
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import echomq
+from echomq import Queue, Worker
+from echomq.driver import Address, ConnectionOptions, SentinelOptions, TLSOptions
+from echomq.errors import ConnectionLost, ServerNotReady, ServerRefused
+from support.clusters import ask, wait_for
+from support.sentinels import SERVICE, Watched, start_lone_sentinel
+from support.servers import Server, free_port
+from support.shells import Shell
+from support.tls import Certificates, make_certificates, start_tls_server
+
+from .load import under_load
+
+SCHEMES = ["redis+sentinel", "valkey+sentinel"]
+
+
+async def nothing(_: object) -> str:
+    """Process a job."""
+    return "done"
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+async def test_whole_session(watched: Watched, driver: str, shell: Shell, prefix: str, protocol: int) -> None:
+    """A queue whose master sentinels name adds, runs and waits for jobs in the database of the URL."""
+    url = watched.url(f"{driver}+sentinel", db=3, protocol=protocol)
+    async with (
+        shell.queue("mail", url, prefix=prefix) as queue,
+        Worker("mail", nothing, url, prefix=prefix) as worker,
+    ):
+        job = await queue.add("one", {"to": "ada"})
+        running = asyncio.ensure_future(worker.run(until="drained"))
+        assert await queue.result(job.id, timeout=10_000) == "done"
+        await running
+    with contextlib.closing(watched.client(db=3)) as client:
+        assert client.exists(f"{prefix}:mail:{job.id}")
+
+
+async def test_one_sentinel_is_enough(watched: Watched, driver: str, shell: Shell, prefix: str) -> None:
+    """Of several sentinels one must answer; the others may be gone."""
+    alive = watched.sentinels[2]
+    url = f"{driver}+sentinel://127.0.0.1:{free_port()},{alive.host}:{alive.port}/{SERVICE}"
+    async with shell.queue("mail", url, prefix=prefix) as queue:
+        await queue.add("one")
+
+
+async def test_no_sentinel_answers(driver: str, shell: Shell) -> None:
+    """If no sentinel answers until the deadline, the error names master and sentinels, and why."""
+    port = free_port()
+    async with shell.queue("mail", f"{driver}+sentinel://127.0.0.1:{port}/mq?deadline_ms=200") as queue:
+        with pytest.raises(ConnectionLost, match=rf"master 'mq' of the sentinels 127.0.0.1:{port}.*connection refused"):
+            await queue.add("one")
+
+
+async def test_unknown_master(watched: Watched, driver: str, shell: Shell) -> None:
+    """A name that no sentinel knows is told, with advice."""
+    url = watched.url(f"{driver}+sentinel", deadline_ms=200).replace(f"/{SERVICE}/", "/other/")
+    async with shell.queue("mail", url) as queue:
+        with pytest.raises(ConnectionLost, match="know no master of that name; check the name 'other'"):
+            await queue.add("one")
+
+
+@pytest.mark.parametrize("module", ["redis.sentinel", "redis.asyncio.sentinel", "valkey.sentinel"])
+async def test_ready_client(watched: Watched, module: str, shell: Shell, prefix: str) -> None:
+    """A ready client made by ``master_for`` serves both shells; it is only read."""
+    places = [(sentinel.host, sentinel.port) for sentinel in watched.sentinels]
+    client: Any = importlib.import_module(module).Sentinel(places).master_for(SERVICE, db=2, decode_responses=True)
+    async with shell.queue("mail", client, prefix=prefix) as queue:
+        job = await queue.add("one")
+    with contextlib.closing(watched.client(db=2)) as plain:
+        assert plain.exists(f"{prefix}:mail:{job.id}")
+
+
+@pytest.mark.heavy
+async def test_switch_of_masters(watched: Watched, prefix: str) -> None:
+    """When master and replica change places, both alive, every connection goes over to the new master."""
+    old = watched.master()
+
+    def switch() -> None:
+        ask(watched.sentinels[0], "SENTINEL", "FAILOVER", SERVICE)
+        # Until the sentinels demote it, some ten seconds later, the old master takes writes that will be lost.
+        wait_for(lambda: ask(old, "ROLE")[0] == "slave", "the old master was demoted")
+
+    load = await under_load([watched.url(scheme) for scheme in SCHEMES], prefix, switch, loses=True)
+
+    assert load.longest_gap_s < 15
+
+
+async def test_failover_under_load(watched: Watched, prefix: str, record_property: Any) -> None:
+    """The death of the master of a queue at work loses no acknowledged job; nothing is restarted by hand."""
+    urls = [watched.url(scheme) for scheme in SCHEMES]
+    load = await under_load(urls, prefix, lambda: watched.kill(watched.master()))
+    record_property("longest_gap_s", load.longest_gap_s)
+
+    assert load.longest_gap_s < 15
+
+
+@pytest.mark.heavy
+async def test_frozen_master(watched: Watched, driver: str, shell: Shell, prefix: str) -> None:
+    """A master that hangs, its links open, is given up after the deadline; then its heir is found."""
+    async with shell.queue("mail", watched.url(f"{driver}+sentinel", deadline_ms=1_000), prefix=prefix) as queue:
+        await queue.add("one")
+        await asyncio.to_thread(watched.cut_off, watched.master())
+        for _ in range(20):
+            with contextlib.suppress(ConnectionLost, ServerNotReady):
+                await queue.add("two", job_id="two")
+                break
+        assert await queue.count() == 2
+
+
+async def test_address_of_a_replica(server: Server, driver: str, shell: Shell, prefix: str) -> None:
+    """A server that sentinels name and that is no master is not written to; it is asked again until it is one."""
+    watch = (
+        f"sentinel monitor {SERVICE} {server.host} {server.port} 1\nsentinel down-after-milliseconds {SERVICE} 60000"
+    )
+    with contextlib.closing(start_lone_sentinel(watch)) as sentinel, contextlib.closing(server.client()) as client:
+        client.replicaof("127.0.0.1", str(free_port()))
+        try:
+            url = f"{driver}+sentinel://{sentinel.host}:{sentinel.port}/{SERVICE}"
+            async with shell.queue("mail", f"{url}?deadline_ms=200", prefix=prefix) as queue:
+                with pytest.raises(ConnectionLost, match="which the sentinels name, is a replica"):
+                    await queue.add("one")
+            async with shell.queue("mail", url, prefix=prefix) as queue:
+                adding = asyncio.ensure_future(queue.add("one"))
+                await asyncio.sleep(0.1)
+                assert not adding.done()
+                client.replicaof("NO", "ONE")
+                await adding
+        finally:
+            client.replicaof("NO", "ONE")
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Files for TLS."""
+    return make_certificates(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="module")
+def secured(certificates: Certificates) -> Iterator[tuple[str, int]]:
+    """Host and port of a sentinel that wants TLS and its own user, as does its master of another name and password."""
+    engine, port = start_tls_server(certificates, "--user", *["worker", "on", ">pw-of-master", "~*", "&*", "+@all"])
+    tls_port = free_port()
+    files = (
+        f"tls-cert-file {certificates.server}\ntls-key-file {certificates.server_key}\n"
+        f"tls-ca-cert-file {certificates.ca}\ntls-auth-clients yes\ntls-replication yes\ntls-port {tls_port}\n"
+    )
+    watch = f"sentinel monitor {SERVICE} 127.0.0.1 {port} 1\nsentinel down-after-milliseconds {SERVICE} 60000\n"
+    user = "user finder on >pw-of-sentinel ~* &* -@all +@connection +sentinel|get-master-addr-by-name\n"
+    sentinel = start_lone_sentinel(f"{watch}{files}{user}")
+    yield sentinel.host, tls_port
+    sentinel.close()
+    engine.close()
+
+
+def files_of(certificates: Certificates, lead: str = "") -> str:
+    """The files of a client, as options of a URL."""
+    files = {"ca_certs": certificates.ca, "certfile": certificates.client, "keyfile": certificates.client_key}
+    return "&".join(f"{lead}ssl_{name}={path}" for name, path in files.items())
+
+
+async def test_tls_and_users(
+    secured: tuple[str, int], certificates: Certificates, driver: str, shell: Shell, prefix: str
+) -> None:
+    """Sentinels and master may each have TLS, a user and a password of their own."""
+    host, port = secured
+    own = "sentinel_username=finder&sentinel_password=pw-of-sentinel"
+    scheme = {"redis": "rediss", "valkey": "valkeys"}[driver]
+    url = f"{scheme}+sentinel://worker:pw-of-master@{host}:{port}/{SERVICE}?{own}&{files_of(certificates)}"
+    async with shell.queue("mail", url, prefix=prefix) as queue:
+        job = await queue.add("one")
+        assert await queue.get_job(job.id) is not None
+
+
+async def test_tls_options(
+    secured: tuple[str, int], certificates: Certificates, driver: str, shell: Shell, prefix: str
+) -> None:
+    """Options say the same as a URL."""
+    tls = TLSOptions(
+        ca_file=str(certificates.ca), cert_file=str(certificates.client), key_file=str(certificates.client_key)
+    )
+    sentinel = SentinelOptions(
+        service=SERVICE, addresses=(secured,), username="finder", password="pw-of-sentinel", tls=tls
+    )
+    options = ConnectionOptions(
+        scheme=driver, username="worker", password="pw-of-master", tls=tls, sentinel=sentinel, db=1
+    )
+    assert sentinel.addresses == (Address(*secured),)
+    async with shell.queue("mail", options, prefix=prefix) as queue:
+        await queue.add("one")
+
+
+async def test_sentinel_refuses(
+    secured: tuple[str, int], certificates: Certificates, driver: str, shell: Shell
+) -> None:
+    """A wrong password at the sentinels is told at once, and no password is shown."""
+    host, port = secured
+    scheme = {"redis": "rediss", "valkey": "valkeys"}[driver]
+    own = "sentinel_username=finder&sentinel_password=wrong-secret"
+    url = f"{scheme}+sentinel://{host}:{port}/{SERVICE}?{own}&{files_of(certificates)}"
+    async with shell.queue("mail", url) as queue:
+        with pytest.raises(ServerRefused, match="no sentinel tells where master 'mq'") as caught:
+            await asyncio.wait_for(queue.add("one"), 5)
+    assert "wrong-secret" not in str(caught.value)
+
+
+async def test_worker_goes_over(watched: Watched, driver: str, prefix: str) -> None:
+    """An idle worker, in its blocking read, finds the new master by itself."""
+    url = watched.url(f"{driver}+sentinel")
+    done = asyncio.Event()
+
+    async def work(_: object) -> None:
+        done.set()
+
+    async with Queue("mail", url, prefix=prefix) as queue, Worker("mail", work, url, prefix=prefix) as worker:
+        running = asyncio.ensure_future(worker.run())
+        await asyncio.to_thread(watched.kill, watched.master())
+        while True:
+            with contextlib.suppress(echomq.ConnectionLost, ServerNotReady):
+                await queue.add("one", job_id="one")
+                break
+        await asyncio.wait_for(done.wait(), 10)
+        await worker.close()
+        await running
