@@ -64,9 +64,9 @@ async def start_worker() -> AsyncIterator[StartWorker]:
     """Starts worker processes; those left at the end of the test are killed."""
     started: list[asyncio.subprocess.Process] = []
 
-    async def start(desk: Desk, **options: Any) -> asyncio.subprocess.Process:
+    async def start(desk: Desk, script: str = "process.py", **options: Any) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, str(Path(__file__).parent / "process.py")),
+            *(sys.executable, str(Path(__file__).parent / script)),
             *(desk.url, desk.keys.prefix, json.dumps(options)),
             stdout=asyncio.subprocess.PIPE,
         )

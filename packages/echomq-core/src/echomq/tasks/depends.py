@@ -201,7 +201,7 @@ def _on_loop(work: Coroutine[Any, Any, T]) -> T:
     context = current_context()
     if not isinstance(context, ThreadContext):
         work.close()
-        raise UsageError("no plain task runs here")
+        raise UsageError("an async provider needs an event loop: run the task by tasks.worker, or make it plain")
     return context.wait_for(work)
 
 

@@ -12,6 +12,7 @@ from echomq.checks import whole
 from echomq.errors import InvalidOption, UsageError
 from echomq.keys import DEFAULT_PREFIX, Keys
 from echomq.plans import checked_defaults
+from echomq.processors import is_coroutine_function
 
 from .signature import signature_of
 from .task import Task
@@ -123,10 +124,36 @@ class Tasks:
         Raises:
             UsageError: No task of that queue is defined, or an option is wrong.
         """
+        return Worker(queue, self._processors_of(queue), self._source, prefix=self.prefix, **options)
+
+    def worker_sync(self, queue: str, **options: Unpack[WorkerKeywords]) -> echomq.sync.Worker:
+        """Return a worker without an event loop that runs all tasks of a queue, none of which is ``async``.
+
+        Args:
+            queue: Name of the queue.
+            **options: See :class:`~echomq.options.WorkerOptions`.
+
+        Raises:
+            UsageError: No task of that queue is defined, one is an ``async def``, or an option is wrong.
+        """
+        processors = self._processors_of(queue)
+        waiting = [name for name, processor in processors.items() if is_coroutine_function(processor)]
+        if waiting:
+            raise UsageError(
+                f"tasks of queue {queue!r} are async def ({', '.join(waiting)}) and need an event loop; run them by "
+                f"tasks.worker({queue!r}), or put them into another queue"
+            )
+        with self._lock:
+            if hasattr(self._source, "blocking_twin") and self._blocking is None:
+                self._blocking = self._connect_sync()
+            source = self._blocking if hasattr(self._source, "blocking_twin") else self._source
+        return echomq.sync.Worker(queue, processors, source, prefix=self.prefix, **options)
+
+    def _processors_of(self, queue: str) -> dict[str, Any]:
         if queue not in self._processors:
             known = ", ".join(sorted(self._processors)) or "none"
             raise UsageError(f"no task of queue {queue!r} is defined (queues with tasks: {known}); import its module")
-        return Worker(queue, self._processors[queue], self._source, prefix=self.prefix, **options)
+        return self._processors[queue]
 
     def queue(self, name: str) -> Queue:
         """Return a queue on the connection of these tasks; always the same object."""
