@@ -13,7 +13,7 @@ from support.not_run import missing
 from support.server_files import TIER_1, find_server_file
 from support.servers import ServerProcess
 
-__all__ = ["Cluster", "ask", "has_equal_replica", "make_lone_cluster", "start_cluster", "wait_for"]
+__all__ = ["Cluster", "Listening", "ask", "has_equal_replica", "make_lone_cluster", "start_cluster", "wait_for"]
 
 MASTERS = 3
 SLOTS = 16384
@@ -40,8 +40,15 @@ def wait_for(is_so: Callable[[], bool], what: str, within_s: float = WITHIN_S) -
 class Listening(Protocol):
     """Whatever has an address."""
 
-    host: str
-    port: int
+    @property
+    def host(self) -> str:
+        """Name or address."""
+        ...
+
+    @property
+    def port(self) -> int:
+        """TCP port."""
+        ...
 
 
 def ask(node: Listening, *parts: object) -> Any:
