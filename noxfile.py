@@ -5,6 +5,7 @@ Sessions over several Pythons run on those that are installed.
 
 import os
 import shutil
+from pathlib import Path
 
 import nox
 
@@ -78,6 +79,24 @@ def chaos(session: nox.Session) -> None:
     """Kill, freeze and cut off workers and servers."""
     _prepare(session)
     _pytest(session, "tests/chaos")
+
+
+@nox.session
+def faults(session: nox.Session) -> None:
+    """Let every fault meet both drivers and both shells, and write the table of docs/guarantees.md."""
+    _prepare(session)
+    rows = Path(session.create_tmp()).resolve() / "faults.jsonl"
+    rows.unlink(missing_ok=True)
+    env = {"ECHOMQ_FAULTS_FILE": str(rows), "ECHOMQ_FAULT_JOBS": "300"}
+    _pytest(session, "-m", "heavy or not heavy", "tests/chaos", "tests/topology", **env)
+    session.run("python", "scripts/guarantees_page.py", str(rows))
+
+
+@nox.session
+def soak(session: nox.Session) -> None:
+    """Work 100,000 jobs through a storm of faults, 20 minutes; ``-- --minutes 2 --jobs 5000`` changes that."""
+    _prepare(session)
+    session.run("python", "-m", "chaos.soak", *session.posargs, env={"PYTHONPATH": "tests"})
 
 
 @nox.session

@@ -7,7 +7,7 @@ so that the test sees every run whatever becomes of its result. The line
 Besides a worker's options, OPTIONS (JSON) may say: ``shell`` (``"blocking"``;
 else asyncio), ``sleep_ms``, ``skew_ms`` (how far ahead the clock is),
 ``deadly`` (the number of a job that kills this process, unless it has before),
-``slow`` and ``slow_ms`` (the number of a job that holds up its process, and how long).
+``queue``, ``slow`` and ``slow_ms`` (the number of a job that holds up its process, and how long).
 """
 
 import asyncio
@@ -15,7 +15,6 @@ import json
 import os
 import sys
 import time
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,7 +39,6 @@ def note(notes: redis.Redis, prefix: str, job_id: str) -> None:
 
 def begin(notes: redis.Redis, prefix: str, given: dict[str, Any], job: Any) -> int:
     """What each job does before it sleeps."""
-    note(notes, prefix, job.id)
     number = int(job.data)
     # 0 is a job's number, too, but of none that does harm.
     if number and number == given["deadly"] and notes.set(f"{prefix}:died", 1, nx=True):
@@ -56,30 +54,32 @@ def begin(notes: redis.Redis, prefix: str, given: dict[str, Any], job: Any) -> i
 def main(url: str, prefix: str, text: str) -> None:
     """Work until killed, or until told to end by a signal."""
     options: dict[str, Any] = json.loads(text)
-    names = ("sleep_ms", "skew_ms", "deadly", "slow", "slow_ms", "shell")
+    names = ("sleep_ms", "skew_ms", "deadly", "slow", "slow_ms", "shell", "queue")
     given = {name: options.pop(name, None) or 0 for name in names}
     notes = redis.Redis.from_url(f"redis{url[url.index('://') :]}", protocol=2)
-    start = partial(begin, notes, prefix, given)
     wrong_clock = SimpleNamespace(
         time_ns=lambda: time.time_ns() + given["skew_ms"] * 1_000_000, monotonic_ns=time.monotonic_ns
     )
     setattr(echomq.clock, "time", wrong_clock)  # noqa: B010  # the clock of this process alone is wrong
 
     def work(job: Any) -> int:
-        result = start(job)
+        note(notes, prefix, job.id)
+        result = begin(notes, prefix, given, job)
         time.sleep(given["sleep_ms"] / 1000)
         return result
 
     async def work_async(job: Any) -> int:
-        result = start(job)
+        await asyncio.to_thread(note, notes, prefix, job.id)
+        result = begin(notes, prefix, given, job)
         await asyncio.sleep(given["sleep_ms"] / 1000)
         return result
 
+    queue = str(given["queue"] or "work")
     worker: Any
     if given["shell"] == "blocking":
-        worker = echomq.sync.Worker("work", work, url, prefix=prefix, **options)
+        worker = echomq.sync.Worker(queue, work, url, prefix=prefix, **options)
     else:
-        worker = Worker("work", work_async, url, prefix=prefix, **options)
+        worker = Worker(queue, work_async, url, prefix=prefix, **options)
     worker.on("ready", lambda: print("ready", flush=True))
     worker.run() if given["shell"] == "blocking" else worker.run_sync()
     notes.close()

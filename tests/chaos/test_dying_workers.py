@@ -7,7 +7,10 @@ from typing import Any
 from support.desk import Desk, happens, until
 
 from .conftest import StartWorker
-from .trial import DICE, LOCK_S, OPTIONS, Trial
+from .trial import DICE, JOBS, LOCK_S, OPTIONS, Trial
+
+LATER = JOBS // 2 + 11
+"""Number of a job that comes when the fault may strike, and has one attempt."""
 
 
 async def hire(trial: Trial, start_worker: StartWorker, **options: Any) -> asyncio.subprocess.Process:
@@ -27,7 +30,7 @@ async def until_active(trial: Trial) -> None:
 
 async def test_workers_killed(trial: Trial, start_worker: StartWorker) -> None:
     """SIGKILL of workers at random moments costs no job, and what they held runs elsewhere (pain 7)."""
-    workers = [await hire(trial, start_worker) for _ in range(2)]
+    workers = [await hire(trial, start_worker) for _ in range(3)]
 
     async def kill() -> None:
         await asyncio.sleep(DICE.uniform(0, 0.1))
@@ -35,7 +38,6 @@ async def test_workers_killed(trial: Trial, start_worker: StartWorker) -> None:
         victim = workers.pop(0)
         victim.kill()
         await happens(victim.wait())
-        workers.append(await hire(trial, start_worker))
 
     await trial.go(kill, times=2)
     await trial.account("worker killed")
@@ -58,7 +60,7 @@ async def test_worker_frozen(trial: Trial, start_worker: StartWorker) -> None:
 
 async def test_job_kills_its_process(trial: Trial, start_worker: StartWorker) -> None:
     """A job that ends its process by force runs again in another one, and so do those beside it."""
-    workers = [await hire(trial, start_worker, deadly=15) for _ in range(2)]
+    workers = [await hire(trial, start_worker, deadly=LATER) for _ in range(2)]
 
     async def dies() -> None:
         await happens(
@@ -99,8 +101,8 @@ async def test_clocks_disagree(trial: Trial, start_worker: StartWorker) -> None:
 async def test_loop_blocked(trial: Trial, start_worker: StartWorker) -> None:
     """A job that holds up its process for four lives of a lock loses neither its lock nor those beside it (pain 2)."""
     blocked_ms = int(LOCK_S * 4_000)
-    await hire(trial, start_worker, slow=16, slow_ms=blocked_ms)
-    await hire(trial, start_worker, slow=16, slow_ms=blocked_ms)
+    await hire(trial, start_worker, slow=LATER, slow_ms=blocked_ms)
+    await hire(trial, start_worker, slow=LATER, slow_ms=blocked_ms)
 
     async def is_blocked() -> None:
         async def has_begun() -> bool:

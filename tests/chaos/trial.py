@@ -213,7 +213,7 @@ class Trial:
                 fault=fault,
                 topology=topology,
                 driver=self.driver,
-                shell=self.shell,
+                workers=self.shell,
                 jobs=len(self.acknowledged),
                 lost=len(lost),
                 twice=len(twice),

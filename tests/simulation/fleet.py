@@ -15,7 +15,7 @@ import attrs
 
 from echomq import FlowNode, FlowProducer, Job, Keys, Queue, Worker
 from echomq.aio.context import Context
-from echomq.errors import ConnectionLost, ServerRefused
+from echomq.errors import ConnectionLost, FlowFailed, ServerRefused
 from echomq.signals import Delay, RateLimited, Wait
 from scripts.invariants import faults
 from vectors.keyspace import Keyspace
@@ -150,7 +150,7 @@ class Fleet:
                     await flows.add(_node(work))
                 else:
                     await queue.add("work", _data(work), **_options(work))
-            except (ConnectionLost, ServerRefused):
+            except (ConnectionLost, FlowFailed, ServerRefused):
                 await asyncio.sleep(0.3)
             else:
                 return

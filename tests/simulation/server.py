@@ -129,7 +129,8 @@ class Store:
     def run(self, request: Request[Any] | Batch) -> Any:
         """Carry a request out now; errors are returned."""
         if self.refusal is not None:
-            return server_error(self.refusal)
+            error = server_error(self.refusal)
+            return [error] * len(request.requests) if isinstance(request, Batch) else error
         expired = [key for key, at in self._expiries.items() if at <= self.universe.now_ms]
         for key in expired:
             del self._expiries[key]

@@ -21,7 +21,7 @@ class Row:
         fault: In words, ``"worker killed"``.
         topology: ``"single, AOF always"``, ``"cluster of six"``.
         driver: ``"redis"`` or ``"valkey"``.
-        shell: ``"asyncio"``, ``"blocking"``, or ``"both"``: the shell of the workers.
+        workers: ``"asyncio"``, ``"blocking"``, or ``"both"``: their shell.
         jobs: How many adds were acknowledged.
         lost: How many of those had no record at the end.
         twice: How many finished more than once.
@@ -31,7 +31,7 @@ class Row:
     fault: str
     topology: str
     driver: str
-    shell: str
+    workers: str
     jobs: int
     lost: int
     twice: int

@@ -12,6 +12,7 @@ import attrs
 import echomq.sync
 from echomq import Queue, Worker
 from echomq.errors import ConnectionLost, ServerNotReady
+from support.recorder import Row, record
 
 __all__ = ["Load", "under_load"]
 
@@ -78,6 +79,21 @@ class Load:
         while len(self.acknowledged) < wanted:
             assert time.monotonic() < give_up, f"{len(self.acknowledged)} of {wanted} adds were answered"
             await asyncio.sleep(0.01)
+
+    def account(self, fault: str, topology: str) -> None:
+        """Keep a row for the table of faults; that nothing was lost or finished twice is checked by then."""
+        record(
+            Row(
+                fault=fault,
+                topology=topology,
+                driver="both",
+                workers="both",
+                jobs=len(self.acknowledged),
+                lost=0,
+                twice=0,
+                recoveries_ms=[self.longest_gap_s * 1000],
+            )
+        )
 
     def stop(self) -> None:
         """Let the producers end."""

@@ -34,7 +34,7 @@ async def nothing(_: object) -> str:
 
 @pytest.mark.parametrize("protocol", [2, 3])
 async def test_whole_session(cluster: Cluster, driver: str, shell: Shell, tagged: str, protocol: int) -> None:
-    """A queue on a cluster adds, runs, waits for and counts jobs and flows like one on a single server."""
+    """A queue on a cluster adds, runs, waits for and counts jobs and flows like one on a single server (pain 25)."""
     url = cluster.url(f"{driver}+cluster", protocol=protocol)
     async with (
         shell.queue("mail", url, prefix=tagged) as queue,
@@ -139,7 +139,7 @@ def refused_queues(prefix: str) -> list[Any]:
 
 @pytest.mark.parametrize("way", range(7))
 async def test_unfit_queues_are_refused(shell: Shell, driver: str, prefix: str, way: int) -> None:
-    """A queue that a cluster cannot hold is refused with the fix, before the cluster is asked for anything."""
+    """A queue that a cluster cannot hold is refused before anything is sent, with the fix (pains 23 and 25)."""
     use, says = refused_queues(prefix)[way]
     with pytest.raises(UsageError) as caught:
         await use(shell, f"{driver}+cluster://127.0.0.1:1")
@@ -150,7 +150,7 @@ async def test_unfit_queues_are_refused(shell: Shell, driver: str, prefix: str, 
 
 @pytest.mark.parametrize("kind", [Worker, echomq.sync.Worker])
 def test_worker_of_an_unfit_queue_is_refused(kind: Any, driver: str) -> None:
-    """A worker says when it is made that a cluster cannot hold its queue."""
+    """A worker says when it is made that a cluster cannot hold its queue (pain 25)."""
     with pytest.raises(UsageError, match="'bull:mail' has no hash tag"):
         kind("mail", print, f"{driver}+cluster://127.0.0.1:1")
 
@@ -302,6 +302,7 @@ async def test_failover_under_load(cluster: Cluster, tagged: str, record_propert
     urls = [cluster.url(scheme) for scheme in SCHEMES]
     load = await under_load(urls, tagged, lambda: cluster.kill(cluster.master(tagged)))
     record_property("longest_gap_s", load.longest_gap_s)
+    load.account("master killed, replica takes over", "cluster of six")
 
     assert load.longest_gap_s < 15
 
@@ -317,6 +318,7 @@ async def test_resharding_under_load(cluster: Cluster, tagged: str, record_prope
 
     load = await under_load([cluster.url(scheme) for scheme in SCHEMES], tagged, move)
     record_property("longest_gap_s", load.longest_gap_s)
+    load.account("slot of the queue moved to and fro", "cluster of six")
 
     assert set(load.runs.values()) == {1}
 
