@@ -195,6 +195,8 @@ def packaging(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Run every example of README and documentation."""
+    """Build the site into .cache/site, strictly, and run every example of README and documentation."""
     _prepare(session)
-    _pytest(session, "tests/docs")
+    session.install("--group", "docs")
+    session.run("mkdocs", "build", "--strict")
+    _pytest(session, "-m", "heavy or not heavy", "tests/docs")
