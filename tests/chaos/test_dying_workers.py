@@ -4,6 +4,8 @@ import asyncio
 import signal
 from typing import Any
 
+import pytest
+
 from support.desk import Desk, happens, until
 
 from .conftest import StartWorker
@@ -43,6 +45,7 @@ async def test_workers_killed(trial: Trial, start_worker: StartWorker) -> None:
     await trial.account("worker killed")
 
 
+@pytest.mark.heavy  # its kind has a smaller test that always runs
 async def test_worker_frozen(trial: Trial, start_worker: StartWorker) -> None:
     """A worker that is frozen for longer than its locks live writes over nobody's results when it goes on."""
     frozen = await hire(trial, start_worker)
@@ -71,6 +74,7 @@ async def test_job_kills_its_process(trial: Trial, start_worker: StartWorker) ->
     await trial.account("a job kills its process")
 
 
+@pytest.mark.heavy  # its kind has a smaller test that always runs
 async def test_twins_of_one_name(trial: Trial, start_worker: StartWorker) -> None:
     """Of two workers with one name the one that dies is made up for by the other (pain 6)."""
     victim, _ = [await hire(trial, start_worker, name="twin") for _ in range(2)]
@@ -98,6 +102,7 @@ async def test_clocks_disagree(trial: Trial, start_worker: StartWorker) -> None:
     await trial.account("clocks three minutes ahead and behind, and a death")
 
 
+@pytest.mark.heavy  # its kind has a smaller test that always runs
 async def test_loop_blocked(trial: Trial, start_worker: StartWorker) -> None:
     """A job that holds up its process for four lives of a lock loses neither its lock nor those beside it (pain 2)."""
     blocked_ms = int(LOCK_S * 4_000)
