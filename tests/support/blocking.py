@@ -16,7 +16,7 @@ import echomq.sync
 from echomq.job import Job
 from echomq.processors import is_coroutine_function, takes_context
 
-__all__ = ["Awaited", "in_thread"]
+__all__ = ["Awaited", "AwaitedGroup", "in_thread"]
 
 
 async def in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -111,36 +111,49 @@ def _waited_for(work: Any, loop: asyncio.AbstractEventLoop, ctx: Any) -> Any:
     return result
 
 
-class Awaited:
-    """A blocking worker that is awaited."""
+class _Blocking:
+    """Something blocking that works, awaited."""
 
-    def __init__(self, queue: str, processor: Any, url: Any, **options: Any) -> None:
-        self.worker = echomq.sync.Worker(queue, _plainly(processor, asyncio.get_event_loop()), url, **options)
+    target: Any
 
     async def run(self, *args: Any, **kwargs: Any) -> None:
         """Work in a thread."""
-        await in_thread(self.worker.run, *args, **kwargs)
+        await in_thread(self.target.run, *args, **kwargs)
 
     async def close(self, *args: Any, **kwargs: Any) -> None:
         """Close."""
-        await in_thread(self.worker.close, *args, **kwargs)
+        await in_thread(self.target.close, *args, **kwargs)
 
     async def pause(self, *args: Any, **kwargs: Any) -> None:
         """Pause."""
-        await in_thread(self.worker.pause, *args, **kwargs)
+        await in_thread(self.target.pause, *args, **kwargs)
 
     def run_sync(self, *args: Any, **kwargs: Any) -> None:
         """Work in the present thread."""
-        self.worker.run(*args, **kwargs)
+        self.target.run(*args, **kwargs)
 
     @property
     def concurrency(self) -> int:
         """Jobs at one time."""
-        return self.worker.concurrency
+        return int(self.target.concurrency)
 
     @concurrency.setter
     def concurrency(self, count: int) -> None:
-        self.worker.concurrency = count
+        self.target.concurrency = count
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.worker, name)
+        return getattr(self.target, name)
+
+
+class Awaited(_Blocking):
+    """A blocking worker that is awaited."""
+
+    def __init__(self, queue: str, processor: Any, url: Any, **options: Any) -> None:
+        self.target = echomq.sync.Worker(queue, _plainly(processor, asyncio.get_event_loop()), url, **options)
+
+
+class AwaitedGroup(_Blocking):
+    """A blocking group of workers that is awaited."""
+
+    def __init__(self, processors: Any, url: Any, **options: Any) -> None:
+        self.target = echomq.sync.WorkerGroup(_plainly(processors, asyncio.get_event_loop()), url, **options)

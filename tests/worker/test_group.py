@@ -13,6 +13,7 @@ import pytest_asyncio
 
 from echomq import InvalidOption, Job, Queue, UsageError, WorkerGroup, connect
 from echomq.driver import AsyncConnection
+from support.blocking import AwaitedGroup
 from support.desk import happens, until
 from support.requests import command
 from support.servers import Server
@@ -25,6 +26,7 @@ class Desks:
     url: str
     prefix: str
     connection: AsyncConnection
+    make_group: Callable[..., Any]
 
     def queue(self, name: str) -> Queue:
         """One of them."""
@@ -36,7 +38,8 @@ class Desks:
 
     def group(self, processors: Any, **options: Any) -> WorkerGroup:
         """A group of workers."""
-        return WorkerGroup(processors, self.url, prefix=self.prefix, **options)
+        group: WorkerGroup = self.make_group(processors, self.url, prefix=self.prefix, **options)
+        return group
 
     async def completed(self, name: str) -> int:
         """Jobs of one that are done."""
@@ -51,11 +54,11 @@ class Desks:
         await until(are_done)
 
 
-@pytest_asyncio.fixture
-async def desks(redis_server: Server, prefix: str) -> AsyncIterator[Desks]:
-    """Empty queues."""
+@pytest_asyncio.fixture(params=[WorkerGroup, AwaitedGroup], ids=["asyncio", "blocking"])
+async def desks(request: pytest.FixtureRequest, redis_server: Server, prefix: str) -> AsyncIterator[Desks]:
+    """Empty queues, for the group of each shell."""
     connection = connect(redis_server.url)
-    yield Desks(redis_server.url, prefix, connection)
+    yield Desks(redis_server.url, prefix, connection, request.param)
     await connection.close()
 
 

@@ -1,21 +1,14 @@
-"""The pool of slots that the workers of a group share.
-
-A worker asks for slots before it takes jobs, and waits its turn while there are none;
-nothing is asked for a job that comes along with the end of another, as long as it is
-this queue's turn.
-
-Source: :mod:`echomq.scheduling.weights`.
-"""
+"""How a worker of a group waits for its turn, for asyncio; see :mod:`echomq.shares`."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 import attrs
 
-from echomq.scheduling.weights import Turns
+from echomq import shares
 
-__all__ = ["Access", "Pool", "Share"]
+__all__ = ["Access", "Share"]
 
 
 class Access(Protocol):
@@ -42,33 +35,15 @@ class Access(Protocol):
         ...
 
 
-@attrs.define(eq=False)
+@attrs.frozen(eq=False)
 class Share:
-    """One queue's access to the pool.
+    """One queue's :class:`Access` to the pool of its group.
 
     Attributes:
-        name: Of the queue.
-        started: Jobs it has taken so far, but for those that came along with the end of others.
-        running: Jobs that run.
-        fetching: Slots promised to a take under way.
-        wanted: Slots it would like.
-        granted: Set while it waits, to how many it gets.
+        share: What it may use.
     """
 
-    name: str
-    _pool: "Pool" = attrs.field(repr=False)
-    started: int = attrs.field(init=False, default=0)
-    running: int = attrs.field(init=False, default=0)
-    fetching: int = attrs.field(init=False, default=0)
-    wanted: int = attrs.field(init=False, default=0)
-    granted: "asyncio.Future[int] | None" = attrs.field(init=False, default=None)
-    _was_empty: bool = attrs.field(init=False, default=False)
-    _started_before: int = attrs.field(init=False, default=0)
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether it uses slots or waits for some."""
-        return bool(self.running or self.fetching or self.granted)
+    share: shares.Share
 
     async def acquire(self, wanted: int, must_wait: Callable[[], object]) -> int:
         """Return how many of the wanted slots may be used; waits for the first one.
@@ -80,105 +55,24 @@ class Share:
         Returns:
             At most ``wanted``; 0 after :meth:`stop`.
         """
-        if self._was_empty:
-            self._was_empty = False
-            self._pool.wake(self)
-        self._started_before = self.started
-        self.wanted, self.granted = wanted, asyncio.get_running_loop().create_future()
-        self._pool.distribute()
-        if not self.granted.done():
+        granted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        # Whoever waited may be cancelled when it is told; it then gives the slots back as fetched.
+        if not self.share.ask(wanted, lambda count: None if granted.done() else granted.set_result(count)):
             must_wait()
-        try:
-            return await self.granted
-        finally:
-            self.granted = None
+        return await granted
 
     def stop(self) -> None:
         """Wait for slots no more."""
-        if self.granted is not None and not self.granted.done():
-            self.granted.set_result(0)
+        self.share.stop()
 
     def fetched(self) -> None:
         """Give back the slots of a take that is answered; jobs it brought run by now."""
-        unused = self.fetching - (self.started - self._started_before)
-        self.fetching = 0
-        if unused:
-            self._was_empty = True
-            self._pool.take_back(self, unused)
-        self._pool.distribute()
+        self.share.fetched()
 
     def using(self, running: int) -> None:
         """Tell how many jobs run now."""
-        self.started += max(0, running - self.running)
-        freed, self.running = running < self.running, running
-        if freed:
-            self._pool.distribute()
+        self.share.using(running)
 
     def room_for(self, ending: int) -> int:
         """Return how many jobs may come along when so many end."""
-        return self._pool.room_for(self, ending)
-
-
-@attrs.define(eq=False)
-class Pool:
-    """Slots for several queues.
-
-    Attributes:
-        capacity: Jobs at one time over all queues.
-        turns: How far the queues are.
-        shares: Their access.
-    """
-
-    capacity: int
-    turns: Turns
-    shares: dict[str, Share] = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        """Make a share for each queue."""
-        self.shares = {name: Share(name, self) for name in self.turns.weights}
-
-    @classmethod
-    def of(cls, capacity: int, weights: Mapping[str, int]) -> "Pool":
-        """Return a pool for queues of these weights."""
-        return cls(capacity, Turns(weights))
-
-    @property
-    def free(self) -> int:
-        """Slots that nobody uses; below 0 after the capacity was lowered."""
-        return self.capacity - sum(share.running + share.fetching for share in self.shares.values())
-
-    def _waiting(self) -> list[str]:
-        return [
-            share.name
-            for share in self.shares.values()
-            if share.granted is not None and not share.granted.done() and share.fetching < share.wanted
-        ]
-
-    def wake(self, woken: Share) -> None:
-        """Note that a queue wants slots again that had run empty."""
-        busy = [share.name for share in self.shares.values() if share.is_busy and share is not woken]
-        self.turns = self.turns.woken(woken.name, busy)
-
-    def take_back(self, share: Share, count: int) -> None:
-        """Note that a queue had no jobs for slots it was given."""
-        self.turns = self.turns.started(share.name, -count)
-
-    def distribute(self) -> None:
-        """Give free slots to those that wait, in their turn."""
-        served = set()
-        while self.free > 0 and (waiting := self._waiting()):
-            name = self.turns.next_of(waiting)
-            self.turns = self.turns.started(name)
-            self.shares[name].fetching += 1
-            served.add(name)
-        for name in served:
-            share = self.shares[name]
-            if share.granted is not None:
-                share.granted.set_result(share.fetching)
-
-    def room_for(self, share: Share, ending: int) -> int:
-        """See :meth:`Share.room_for`."""
-        surplus = max(0, -self.free)  # after the capacity was lowered
-        others = [name for name in self._waiting() if name != share.name]
-        own, self.turns = self.turns.kept(share.name, max(0, ending - surplus), others)
-        return own
+        return self.share.room_for(ending)

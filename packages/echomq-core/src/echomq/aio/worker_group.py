@@ -10,15 +10,15 @@ import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from echomq.checks import whole
 from echomq.errors import UsageError
 from echomq.keys import DEFAULT_PREFIX
+from echomq.shares import Pool, weights_of
 from echomq.worker_options import worker_options
 
 from .connecting import connect
 from .interrupts import on_interrupt
 from .run import is_open
-from .shares import Pool
+from .shares import Share
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class WorkerGroup:
         prefix: str = DEFAULT_PREFIX,
         **options: Unpack[WorkerKeywords],
     ) -> None:
-        checked = _weights(processors, weights or {})
+        checked = weights_of(processors, weights or {})
         self._is_owner = not is_open(connection)
         self._connection: AsyncConnection = connect(connection) if self._is_owner else connection
         self._pool = Pool.of(worker_options(**options).concurrency, checked)
@@ -76,7 +76,7 @@ class WorkerGroup:
             for queue, processor in processors.items()
         }
         for queue, worker in self.workers.items():
-            worker.join(self._pool.shares[queue])
+            worker.join(Share(self._pool.shares[queue]))
         self._is_used = False
         self._is_stopped = False
 
@@ -99,8 +99,7 @@ class WorkerGroup:
     def concurrency(self, count: int) -> None:
         for worker in self.workers.values():
             worker.concurrency = count
-        self._pool.capacity = count
-        self._pool.distribute()
+        self._pool.resize(count)
 
     @overload
     def on(self, event: str, listener: AnyListener) -> AnyListener: ...
@@ -151,7 +150,7 @@ class WorkerGroup:
 
     async def _round(self, until: Literal["drained"] | None) -> bool:
         """Let all workers run to their end; tells whether any had something to do."""
-        before = self._started
+        before = self._pool.started
         tasks = [asyncio.ensure_future(worker.run(until, handle_signals=False)) for worker in self.workers.values()]
         try:
             done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -162,11 +161,7 @@ class WorkerGroup:
             await _cancelled(rest)
         for task in done:
             task.result()
-        return self._started > before
-
-    @property
-    def _started(self) -> int:
-        return sum(share.started for share in self._pool.shares.values())
+        return self._pool.started > before
 
     def run_sync(self, until: Literal["drained"] | None = None, *, handle_signals: bool | None = None) -> None:
         """Work in an event loop made for it; for programs that have none. Arguments as :meth:`run`."""
@@ -196,16 +191,6 @@ class WorkerGroup:
 
     def _interrupted(self, force: bool) -> None:
         self.stop(0 if force else None)
-
-
-def _weights(queues: Mapping[str, object], given: Mapping[str, int]) -> dict[str, int]:
-    if not queues:
-        raise UsageError("processors: expected one for each queue, but there is none")
-    for queue, weight in given.items():
-        if queue not in queues:
-            raise UsageError(f"weights: there is no processor for queue {queue!r}")
-        whole(f"weights[{queue!r}]", weight, 1)
-    return {queue: given.get(queue, 1) for queue in queues}
 
 
 async def _cancelled(tasks: Any) -> None:

@@ -10,6 +10,7 @@ from .flow_producer import FlowProducer
 from .queue import Queue
 from .queue_events import QueueEvents, QueueEventsProducer
 from .worker import Worker
+from .worker_group import WorkerGroup
 
 __all__ = [
     "Context",
@@ -18,6 +19,7 @@ __all__ = [
     "QueueEvents",
     "QueueEventsProducer",
     "Worker",
+    "WorkerGroup",
     "add",
     "add_bulk",
     "connect",

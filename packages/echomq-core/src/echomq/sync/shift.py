@@ -21,7 +21,7 @@ from echomq.calls.locks import move_stalled_jobs_to_wait
 from echomq.clock import mono_ms, wall_ms
 from echomq.complaints import Complaints
 from echomq.driver import Connection
-from echomq.errors import EchoMQError
+from echomq.errors import ConnectionClosed, EchoMQError
 from echomq.keys import Keys
 from echomq.listening import Listening
 from echomq.options import WorkerOptions
@@ -40,6 +40,7 @@ from .processing import JobRunner
 from .renewal import Lease, Renewal
 from .slots import Slots
 from .threads import Threads
+from .turns import Turn
 from .waiting import Waiting
 
 __all__ = ["Shift"]
@@ -59,11 +60,14 @@ class Shift:
         listening: Who listens to local events.
         connection: For all calls but the blocking ones.
         until_drained: Close when there is nothing to do.
+        errands: Of the thread that runs the worker.
+        turn: Access to slots that several workers have together; None: all are ours.
         is_paused: Begin with taking nothing.
         state: What the worker knows.
         slots: The jobs it holds.
         threads: Those that run jobs.
         thread: Id of the thread that runs the worker.
+        is_over: Nothing is left to do.
         answered_at_s: When the server last answered, on the monotonic clock.
     """
 
@@ -73,16 +77,17 @@ class Shift:
     listening: Listening
     connection: Connection
     until_drained: bool
+    errands: Errands
+    turn: Turn | None = None
     is_paused: bool = False
     state: WorkerState = attrs.field(init=False)
     slots: Slots = attrs.field(init=False)
     threads: Threads = attrs.field(init=False)
     thread: int = attrs.field(init=False, factory=threading.get_ident)
+    is_over: bool = attrs.field(init=False, default=False)
     answered_at_s: float = attrs.field(init=False, factory=time.monotonic)
     _mind: threading.Lock = attrs.field(init=False, factory=threading.Lock)
-    _errands: Errands = attrs.field(init=False, factory=Errands)
     _alarm_at: int = attrs.field(init=False, default=0)
-    _is_over: bool = attrs.field(init=False, default=False)
     _complaints: Complaints = attrs.field(init=False)
     _fetching: Fetching = attrs.field(init=False)
     _waiting: Waiting = attrs.field(init=False)
@@ -109,12 +114,12 @@ class Shift:
             connection=self.connection,
             options=options,
             run=self.run,
-            takes_more=lambda: self.state.takes_more,
+            takes_more=self._takes_more,
             tell=self.listening.call,
             complain=self._complain,
             answered=self._answered,
             left_ms=self._left_ms,
-            later=self._errands.add_later,
+            later=self.errands.add_later,
             go_on=self._start,
         )
         self._fetching = Fetching(
@@ -139,11 +144,11 @@ class Shift:
             keys=self.keys,
             connect=self.connection.dedicated,
             slots=self.slots,
-            later=self._errands.add_later,
+            later=self.errands.add_later,
             start=self.threads.start,
         )
         self._perform = {
-            messages.Fetch: lambda action: self._fetching.fetch(action.count),
+            messages.Fetch: lambda action: self._fetch(action.count),
             messages.StopFetching: lambda _: self._fetching.stop(),
             messages.Adopt: lambda _: self._fetching.search(),
             messages.Wait: lambda action: self._waiting.wait(action.timeout_ms),
@@ -157,40 +162,33 @@ class Shift:
 
     # -- the thread that runs the worker ------------------------------------------------------------
 
-    def work(self) -> None:
-        """Work until there is nothing left to do.
-
-        Raises:
-            ConnectionClosed: The connection's owner closed it.
-            KeyboardInterrupt: Ctrl-C, where it is not handled; running jobs wait again.
-        """
+    def begin(self) -> None:
+        """Begin to work."""
         if not self.options.skip_lock_renewal:
             self._renewal.start()
-        interrupted: KeyboardInterrupt | None = None
-        try:
-            self._waiting.appear()
-            self.happened(messages.Started())
-            while not self._is_over:
-                try:
-                    self._next_errand()()
-                except KeyboardInterrupt as error:
-                    if interrupted is not None:
-                        raise
-                    interrupted = error
-                    self.happened(messages.Closed(0))
-        finally:
-            self._leave()
-        if self._complaints.fatal is not None:
-            raise self._complaints.fatal
-        if interrupted is not None:
-            raise interrupted
+        self._waiting.appear()
+        self.happened(messages.Started())
 
-    def _next_errand(self) -> Errand:
+    def alarm_s(self) -> float | None:
+        """Return when :meth:`ring` is due if nothing happens before, on the monotonic clock."""
         with self._mind:
             self._alarm_at = at = alarm_at(self.state)
-        return self._errands.next(at / 1000 if at else None) or partial(self.happened, messages.Ticked())
+        return at / 1000 if at else None
 
-    def _leave(self) -> None:
+    def ring(self) -> None:
+        """Look at the clock."""
+        self.happened(messages.Ticked())
+
+    def force(self) -> None:
+        """End now, and give back what runs."""
+        self.happened(messages.Closed(0))
+
+    @property
+    def fatal(self) -> ConnectionClosed | None:
+        """Why the run cannot go on."""
+        return self._complaints.fatal
+
+    def leave(self) -> None:
         """Let go of everything; jobs are done or given back by now."""
         self._control.close()
         self._renewal.stop()
@@ -198,7 +196,7 @@ class Shift:
         self.threads.close(_JOIN_S)
 
     def _stop(self, _: messages.Stop) -> None:
-        self._is_over = True
+        self.is_over = True
 
     # -- what any thread may call -------------------------------------------------------------------
 
@@ -209,7 +207,7 @@ class Shift:
 
     def post(self, errand: Errand) -> None:
         """Let the thread that runs the worker do this; safe in signal handlers too."""
-        self._errands.add(errand)
+        self.errands.add(errand)
 
     def happened(self, event: messages.Happened) -> None:
         """Tell ``step`` what happened; what it wants is done by the thread that runs the worker."""
@@ -224,6 +222,8 @@ class Shift:
             at = alarm_at(self.state)
             if at and not 0 < self._alarm_at <= at:
                 self.post(_awake)
+            if self.turn is not None:
+                self.turn.using(self.state.running, is_open=self.state.phase is Phase.OPEN)
         return actions
 
     def _want(self, actions: tuple[messages.Action, ...]) -> None:
@@ -286,11 +286,33 @@ class Shift:
 
     # -- what step wants ----------------------------------------------------------------------------
 
+    def _takes_more(self) -> bool:
+        return self.state.takes_more and (self.turn is None or self.turn.has_room())
+
+    def _fetch(self, count: int) -> None:
+        turn = self.turn
+        if turn is None:
+            self._fetching.fetch(count)
+        elif not turn.ask(count, lambda granted: self.post(partial(self._granted, turn, granted))):
+            # Who waits for a turn sits on a marker, and other workers of the queue may have slots.
+            self._waiting.wake_others()
+
+    def _granted(self, turn: Turn, count: int) -> None:
+        if count and self.state.phase is Phase.OPEN and not self.state.paused:
+            self._fetching.fetch(count)
+            return
+        self.happened(messages.NotFetched())
+        turn.fetched()
+
     def _fetched(self, event: messages.Happened, is_wanted: Callable[[], bool]) -> None:
         if not isinstance(event, messages.Failed):
             self._answered()
         with self._mind:
-            own = self._take_over(self._step(event)) if is_wanted() else None
+            if not is_wanted():
+                return
+            own = self._take_over(self._step(event))
+        if self.turn is not None:
+            self.turn.fetched()
         self._work(own)
 
     def _held(self) -> tuple[set[str], set[str]]:

@@ -103,12 +103,15 @@ class Waiting:
         """
         link, self._link = self._link, self._new_link()
         link.close()
-        self.start(self._wake_others)
+        self.wake_others()
         if not is_last:
             self.start(partial(self._greet, self._link))
 
+    def wake_others(self) -> None:
+        """Make up for a marker that was popped and led to no take."""
+        self.start(self._wake_others)
+
     def _wake_others(self) -> None:
-        """Make up for a marker that the wait may have popped in the moment it was cut off."""
         try:
             if self.connection.send(has_unstarted(self.keys), deadline_ms=_WAKE_MS):
                 self.connection.send(set_marker(self.keys), deadline_ms=_WAKE_MS)

@@ -28,11 +28,13 @@ from echomq.processors import is_coroutine_function
 from echomq.scheduling import messages
 
 from .connecting import connect
+from .errands import Errands
 from .interrupts import on_interrupt
 from .plugged import plug_in, with_backoffs
 from .processing import job_runner
 from .run import is_open
 from .shift import Shift
+from .working import work
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from echomq.driver import ConnectionSource
     from echomq.keywords import WorkerKeywords
     from echomq.processors import Processors
+
+    from .turns import Turn
 
 __all__ = ["Worker"]
 
@@ -182,20 +186,31 @@ class Worker:
             ConnectionClosed: The connection's owner closed it.
             KeyboardInterrupt: Ctrl-C, where it is not handled; running jobs were told to end and wait again.
         """
-        if until not in (None, "drained"):
-            raise UsageError(f"until: expected 'drained' or None, not {until!r}")
         if handle_signals is None:
             handle_signals = threading.current_thread() is threading.main_thread()
         with ExitStack() as stack:
             if handle_signals:
                 stack.enter_context(on_interrupt(self._interrupted))
-            shift = self._begin(until == "drained")
+            errands = Errands()
+            shift = self.begin(errands, until)
             try:
-                shift.work()
+                work([shift], errands)
             finally:
-                self._end(shift)
+                self.end(shift)
 
-    def _begin(self, until_drained: bool) -> Shift:
+    def begin(self, errands: Errands, until: Literal["drained"] | None, turn: Turn | None = None) -> Shift:
+        """Set up a run, which the caller then works off; what :class:`WorkerGroup` does.
+
+        Args:
+            errands: Of the thread that does so.
+            until: As :meth:`run`.
+            turn: Access to slots that several workers have together.
+
+        Raises:
+            UsageError: As :meth:`run`.
+        """
+        if until not in (None, "drained"):
+            raise UsageError(f"until: expected 'drained' or None, not {until!r}")
         with self._life:
             if self._shift is not None:
                 raise UsageError(
@@ -210,12 +225,15 @@ class Worker:
                 run=self._run,
                 listening=self._listening,
                 connection=self._source if is_open(self._source) else connect(self._source),
-                until_drained=until_drained,
+                until_drained=until == "drained",
+                errands=errands,
+                turn=turn,
                 is_paused=self._is_paused,
             )
             return self._shift
 
-    def _end(self, shift: Shift) -> None:
+    def end(self, shift: Shift) -> None:
+        """Let go of a run that has ended; what :class:`WorkerGroup` does."""
         with self._life:
             self._shift = None
         if self._pool is not None:
