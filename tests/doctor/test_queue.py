@@ -104,7 +104,7 @@ def test_queue_that_was_never_used(doctor: Doctor) -> None:
 
 @pytest.mark.parametrize("code", DAMAGE)
 def test_damage_is_told(doctor: Doctor, code: str) -> None:
-    """Each kind of damage is told by name, with what was seen, what comes of it and what to do."""
+    """Each kind of damage is told by name, with what was seen, what comes of it and what to do (pain 48)."""
     assert doctor.found(code) is None
 
     DAMAGE[code](doctor)

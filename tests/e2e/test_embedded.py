@@ -427,7 +427,7 @@ def test_named_program(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 
 async def test_queue_and_worker() -> None:
-    """A queue and a worker that name no server but embedded: find each other."""
+    """A queue and a worker that name no server but embedded: find each other (pain 60)."""
     async with Queue("emails", "embedded:") as queue:
         job = await queue.add("welcome", {"to": "ada@example.org"})
         async with Worker("emails", lambda job: f"mail to {job.data['to']}", "embedded:") as worker:

@@ -399,7 +399,7 @@ async def test_children_added_by_a_job(server: Server, prefix: str, plain: bool)
 
 
 async def test_cluster_slots(shell: Shell, servers: Servers, prefix: str) -> None:
-    """In a cluster, a flow over queues without a common hash tag is refused before anything is sent."""
+    """In a cluster, a flow over queues without a common hash tag is refused before anything is sent (pain 23)."""
     server = servers.start("redis", args=("--cluster-enabled", "yes"))
     apart = FlowNode(queue="one", name="a", children=[FlowNode(queue="two", name="b")])
     async with shell.flows(server.url, prefix=prefix) as flows:

@@ -66,7 +66,7 @@ async def test_node_waits_for_our_result(queue: PeerObject, events: PeerObject, 
 
 
 async def test_values_pass_unchanged(queue: PeerObject, events: PeerObject, server: Server, prefix: str) -> None:
-    """Any JSON value that Node sends comes back to it unchanged through our worker."""
+    """Any JSON value that Node sends comes back to it unchanged through our worker (pain 56)."""
     for payload in PAYLOADS:
         await queue.call("add", "echo", {"returns": payload})
 

@@ -230,7 +230,7 @@ async def test_flows(use: Use, shell: Shell, redis_server: Server, prefix: str) 
 
 
 async def test_life_of_jobs(use: Use, redis_server: Server, prefix: str) -> None:
-    """Plugins hear of results and failures, and their layers stand around the processor in order."""
+    """Plugins hear of results and failures, and their layers stand around the processor in order (pain 41)."""
     hearing, waits = use(Hearing(), "hearing"), use(Waits(), "waits")
 
     async def work(job: Job) -> str:

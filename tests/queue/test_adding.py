@@ -269,7 +269,7 @@ async def test_job_of_another_parent(queue: Queue, prefix: str) -> None:
 
 @pytest.mark.parametrize("data", ["text", "Zoë 🎈 \u2028", 0, 2**53 - 1, -1.5, True, [], {"a": {"b": [{}]}}], ids=repr)
 async def test_data_comes_back_as_it_went(queue: Queue, data: Any) -> None:
-    """Any JSON value is read back equal."""
+    """Any JSON value is read back equal (pain 56)."""
     job = await queue.add("send", data)
 
     found = await queue.get_job(job.id)

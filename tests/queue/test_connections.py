@@ -39,7 +39,7 @@ async def test_making_a_queue_connects_nowhere(shell: Shell) -> None:
 
 
 async def test_one_connection_at_rest(shell: Shell, server: Server, prefix: str, stored: Stored, others: int) -> None:
-    """A queue holds one connection however much it did, and none once it is closed."""
+    """A queue holds one connection however much it did, and none once it is closed (pain 20)."""
     async with shell.queue("mail", server.url, prefix=prefix) as queue:
         await asyncio.gather(*(queue.add("send", number) for number in range(20)))
         await queue.add_bulk([("send", None)] * 20)
@@ -49,7 +49,7 @@ async def test_one_connection_at_rest(shell: Shell, server: Server, prefix: str,
 
 
 async def test_thousand_adds_at_once(server: Server, prefix: str, stored: Stored, others: int) -> None:
-    """1,000 adds at the same time share one connection, and each gets its own answer."""
+    """1,000 adds at the same time share one connection, and each gets its own answer (pain 20)."""
     async with Queue("mail", server.url, prefix=prefix) as queue:
         adding = asyncio.gather(*(queue.add("send", number) for number in range(1_000)))
         most = 0

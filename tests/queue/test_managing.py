@@ -253,7 +253,7 @@ async def test_impossible_global_concurrency(queue: Queue, stored: Stored, concu
 
 
 async def test_settings_written_by_the_first_use(shell: Shell, server: Server, prefix: str, stored: Stored) -> None:
-    """A queue writes who uses it and how long its event log may grow, once, at its first use."""
+    """A queue writes who uses it and how long its event log may grow, once, at its first use (pain 19)."""
     async with shell.queue("mail", server.url, prefix=prefix, max_events=50) as queue:
         assert stored.meta() == {}
         await queue.add("send")
@@ -274,7 +274,7 @@ async def test_settings_left_alone(shell: Shell, server: Server, prefix: str, st
 
 
 async def test_event_log_stays_short(shell: Shell, server: Server, prefix: str, stored: Stored) -> None:
-    """The event log is trimmed near the length the queue allows, and can be shortened by hand."""
+    """The event log is trimmed near the length the queue allows, and can be shortened by hand (pain 19)."""
     async with shell.queue("mail", server.url, prefix=prefix, max_events=100) as queue:
         await queue.add_bulk([("send", None)] * 2_000, atomic=False)
         assert stored.client.xlen(stored.key("events")) <= 100 + 100  # the server trims whole nodes of 100

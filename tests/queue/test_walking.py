@@ -79,7 +79,7 @@ async def test_walk_passes_over_what_is_no_job(queue: Queue, stored: Stored) -> 
 
 
 async def test_search_by_name_and_data(queue: Queue) -> None:
-    """A search finds jobs by name, by values deep in their data, and by both; newest first."""
+    """A search finds jobs by name, by values deep in their data, and by both; newest first (pain 42)."""
     ada = await queue.add("welcome", {"to": {"name": "ada"}, "items": [{"price": 5}], "first": True})
     await queue.add("welcome", {"to": "nobody", "first": 1})
     late = await queue.add("bye", {"to": {"name": "ada"}}, delay=60_000)
@@ -114,7 +114,7 @@ async def test_search_by_time_and_reason(queue: Queue, stored: Stored) -> None:
 
 
 async def test_search_ends_with_its_budget(queue: Queue) -> None:
-    """A search looks at no more jobs than it may, finds no more than asked for, and says what ended it."""
+    """A search looks at no more jobs than it may, finds no more than asked for, and says what ended it (pain 42)."""
     await queue.add_bulk([("send", number) for number in range(250)])
 
     looked = await queue.search(data={"none": 1}, max_looks=120)

@@ -22,7 +22,7 @@ async def _working(server: Server, queue: str, prefix: str, **options: Any) -> A
 
 
 async def test_workers_are_listed(queue: Queue, server: Server, prefix: str) -> None:
-    """Workers of the queue are listed by name, and neither those of other queues nor readers of events."""
+    """Workers of the queue are listed by name, and neither those of other queues nor readers of events (pain 39)."""
     async with (
         _working(server, "mail", prefix, name="bob & co"),
         _working(server, "mail", prefix),
@@ -62,7 +62,7 @@ async def test_server_that_lists_no_clients(shell: Shell, server: Server, prefix
 
 
 async def test_prometheus(queue: Queue, stored: Stored) -> None:
-    """Counts and totals come as text for Prometheus under BullMQ's names, with labels whose values are escaped."""
+    """Prometheus reads counts and totals under BullMQ's names, with labels of a few known kinds, escaped (pain 39)."""
     await queue.add("send")
     stored.client.hset(stored.key("metrics:completed"), mapping={"count": 3, "prevTS": 1, "prevCount": 1})
 

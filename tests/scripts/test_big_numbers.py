@@ -119,7 +119,7 @@ async def _in_short_calls(crowd: Crowd, prepare: Callable[[], None], act: Callab
 
 
 async def test_clean_finished(crowd: Crowd) -> None:
-    """Cleaning any number of completed jobs removes and names each."""
+    """Cleaning any number of completed jobs removes and names each (pain 18)."""
     removed: list[str] = []
 
     async def act() -> None:
@@ -163,7 +163,7 @@ async def test_clean_some_of_many(crowd: Crowd) -> None:
 
 
 async def test_drain(crowd: Crowd) -> None:
-    """Draining removes all that waits, is delayed or has a priority; a scheduler keeps its next job."""
+    """Draining removes all that waits, is delayed or has a priority; a scheduler keeps its next job (pain 18)."""
 
     def prepare() -> None:
         for state in ("wait", "paused", "delayed", "prioritized"):
@@ -183,7 +183,7 @@ async def test_drain(crowd: Crowd) -> None:
 
 
 async def test_obliterate(crowd: Crowd) -> None:
-    """Obliterating leaves nothing of a queue, however full it was."""
+    """Obliterating leaves nothing of a queue, however full it was (pain 18)."""
     states = ("wait", "active", "delayed", "completed", "failed")
 
     def prepare() -> None:
@@ -196,7 +196,7 @@ async def test_obliterate(crowd: Crowd) -> None:
 
 
 async def test_retry_all(crowd: Crowd) -> None:
-    """Retrying brings all failed jobs back in line, the longest failed first."""
+    """Retrying brings all failed jobs back in line, the longest failed first (pain 18)."""
     await _in_short_calls(crowd, lambda: crowd.fill("failed"), crowd.queue.retry_jobs)
 
     expected = [f"f{number}".encode() for number in range(crowd.count, 0, -1)]
@@ -205,7 +205,7 @@ async def test_retry_all(crowd: Crowd) -> None:
 
 
 async def test_promote_all(crowd: Crowd) -> None:
-    """Promoting brings all delayed jobs in line, the earliest due first."""
+    """Promoting brings all delayed jobs in line, the earliest due first (pain 18)."""
     await _in_short_calls(crowd, lambda: crowd.fill("delayed"), crowd.queue.promote_jobs)
 
     expected = [f"d{number}".encode() for number in range(crowd.count, 0, -1)]

@@ -52,7 +52,7 @@ async def use(job: Job) -> Any:
 
 @pytest.mark.parametrize("concurrency", [1, 4])
 async def test_bad_jobs_fail_alone(desk: Desk, concurrency: int) -> None:
-    """Each hostile job ends as failed, with a reason, and the good ones between them are done."""
+    """Each hostile job ends as failed, with a reason, and the good ones between them are done (pain 57)."""
     good = []
     for job_id, fields in HOSTILE.items():
         good.append(await desk.add("good"))

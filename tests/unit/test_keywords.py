@@ -15,12 +15,12 @@ MADE_BY_SCHEDULERS = {"repeat"}
 
 
 def test_job_options_have_the_same_names() -> None:
-    """What a type checker lets a job say is what the library takes: not one name more or less."""
+    """What a type checker lets a job say is what the library takes: not one name more or less (pain 38)."""
     assert set(JobKeywords.__annotations__) == {field.name for field in attrs.fields(JobOptions)} - MADE_BY_SCHEDULERS
 
 
 def test_worker_options_have_the_same_names() -> None:
-    """What a type checker lets a worker say is what the library takes: not one name more or less."""
+    """What a type checker lets a worker say is what the library takes: not one name more or less (pain 38)."""
     assert set(WorkerKeywords.__annotations__) == {field.name for field in attrs.fields(WorkerOptions)}
 
 

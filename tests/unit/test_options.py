@@ -86,7 +86,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize(("given", "field", "limit"), REFUSED)
 def test_refused(given: dict[str, Any], field: str, limit: str) -> None:
-    """A value outside its rule is refused before anything is sent, naming the field and the limit."""
+    """A value outside its rule is refused before anything is sent, naming the field and the limit (pain 51)."""
     with pytest.raises(InvalidOption) as caught:
         job_options(**given)
 
@@ -143,7 +143,7 @@ def test_ids_in_flows_hold_no_colon() -> None:
     ("name", "nearest"), [("dealy", "delay"), ("removeOnComplete", "remove_on_complete"), ("zzz", None)]
 )
 def test_unknown_option(name: str, nearest: str | None) -> None:
-    """A misspelt option is refused, with the name that was probably meant."""
+    """A misspelt option is refused, with the name that was probably meant (pain 38)."""
     with pytest.raises(UnknownOption) as caught:
         job_options(**{name: 1})
 

@@ -58,7 +58,7 @@ async def _holding(path: Path) -> list[int]:
 
 
 async def test_jobs_run_in_children(desk: Desk) -> None:
-    """Jobs run in as many child processes as run at one time, which are used again and leave with the worker."""
+    """As many child processes as jobs run at one time are used again, and leave with the worker (pain 27)."""
     ids = await desk.add_many(6)
     await desk.worker(where, run_in="process", processes=2).run(until="drained")
     results = [(await desk.job(job_id)).return_value for job_id in ids]
@@ -112,7 +112,7 @@ FAILURES: dict[str, tuple[str, type[BaseException]]] = {
 
 
 async def test_failures_tell_what_happened(desk: Desk) -> None:
-    """Errors arrive with reason and stack trace of the child; a child that dies is one failed attempt."""
+    """Errors arrive with reason and stack trace of the child; a child that dies is one failed attempt (pain 27)."""
     ids = {data: await desk.add(data) for data in (*FAILURES, "other")}
     worker = desk.worker(misbehave, run_in="process")
     failed = gathered(worker, "failed", len(FAILURES))

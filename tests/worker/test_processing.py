@@ -87,7 +87,7 @@ def test_processor_must_be_callable() -> None:
 
 
 async def test_failed_job_keeps_reason_and_traceback(desk: Desk) -> None:
-    """A failed job stores the message and the stack trace with the line that raised."""
+    """A failed job stores the message and the stack trace with the line that raised (pain 41)."""
 
     async def fail(job: Job) -> None:
         raise LookupError(f"no address for {job.data}")
