@@ -2,6 +2,7 @@
 
 A plugin is a module named by an entry point of the group ``echomq``. It marks
 its functions with :data:`hookimpl`, and takes of the arguments what it needs.
+Workers without an event loop leave out what is ``async``, and say so.
 
 Source: design.md section 7.
 """

@@ -34,7 +34,7 @@ from echomq.scheduling import messages
 from echomq.scheduling.batching import fetched
 from echomq.scheduling.outcome import HandedBack
 from echomq.scheduling.settling import stray_jobs
-from echomq.scheduling.state import Pace, Phase, WorkerState
+from echomq.scheduling.state import Phase, WorkerState, opening_state
 from echomq.scheduling.step import step
 from echomq.scheduling.timing import alarm_at
 from echomq.sync.renewal import Lease, Renewal
@@ -105,16 +105,7 @@ class Shift:
     def __attrs_post_init__(self) -> None:
         """Set the shift up; nothing is sent yet."""
         options = self.options
-        self.state = WorkerState(
-            pace=Pace(
-                drain_ms=options.drain_delay,
-                limit_ms=options.maximum_rate_limit_delay,
-                stalled_ms=0 if options.skip_stalled_check else options.stalled_interval,
-                until_drained=self.until_drained,
-            ),
-            concurrency=options.concurrency,
-            paused=self.is_paused,
-        )
+        self.state = opening_state(options, until_drained=self.until_drained, is_paused=self.is_paused)
         self.ended = self._loop.create_future()
         self._terms = lru_cache(maxsize=64)(self._new_terms)
         self._complaints = Complaints(self.keys.queue, self.listeners)

@@ -11,7 +11,9 @@ from typing import Any
 
 import attrs
 
-__all__ = ["Pace", "Phase", "WorkerState"]
+from echomq.options import WorkerOptions
+
+__all__ = ["Pace", "Phase", "WorkerState", "opening_state"]
 
 
 class Phase(Enum):
@@ -117,3 +119,20 @@ class WorkerState:
     def takes_more(self) -> bool:
         """Whether a job that ends may bring the next one along."""
         return self.room_for(1) > 0
+
+
+def opening_state(options: WorkerOptions, *, until_drained: bool, is_paused: bool) -> WorkerState:
+    """Return what a worker knows when it begins.
+
+    Args:
+        options: The worker's.
+        until_drained: Close when there is nothing to do.
+        is_paused: Begin with taking nothing.
+    """
+    pace = Pace(
+        drain_ms=options.drain_delay,
+        limit_ms=options.maximum_rate_limit_delay,
+        stalled_ms=0 if options.skip_stalled_check else options.stalled_interval,
+        until_drained=until_drained,
+    )
+    return WorkerState(pace=pace, concurrency=options.concurrency, paused=is_paused)

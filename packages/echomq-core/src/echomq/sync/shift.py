@@ -28,7 +28,7 @@ from echomq.options import WorkerOptions
 from echomq.scheduling import messages
 from echomq.scheduling.outcome import HandedBack
 from echomq.scheduling.settling import Settled
-from echomq.scheduling.state import Pace, Phase, WorkerState
+from echomq.scheduling.state import Phase, WorkerState, opening_state
 from echomq.scheduling.step import step
 from echomq.scheduling.timing import alarm_at
 
@@ -98,16 +98,7 @@ class Shift:
     def __attrs_post_init__(self) -> None:
         """Set the shift up; nothing is sent yet."""
         options = self.options
-        self.state = WorkerState(
-            pace=Pace(
-                drain_ms=options.drain_delay,
-                limit_ms=options.maximum_rate_limit_delay,
-                stalled_ms=0 if options.skip_stalled_check else options.stalled_interval,
-                until_drained=self.until_drained,
-            ),
-            concurrency=options.concurrency,
-            paused=self.is_paused,
-        )
+        self.state = opening_state(options, until_drained=self.until_drained, is_paused=self.is_paused)
         self._complaints = Complaints(self.keys.queue, self.listening)
         self.threads = Threads(f"echomq-job-{self.keys.queue}")
         self.slots = Slots(
