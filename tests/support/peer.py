@@ -20,6 +20,7 @@ from typing import Any
 import attrs
 
 from support.not_run import missing
+from support.npm import npm_folder
 from support.server_files import CACHE, CHECKOUT, installing
 from support.servers import Server
 
@@ -45,16 +46,8 @@ def node_folder(release: str = "node") -> Path:
     Args:
         release: Folder in ``tests/interop`` that locks a release of BullMQ: ``"node"`` or ``"node-5"``.
     """
-    if not (shutil.which("node") and shutil.which("npm")):
-        missing("Node", "no node and npm on PATH")
-    folder = CACHE / release
-    folder.mkdir(parents=True, exist_ok=True)
-    wanted = (INTEROP / release / "package-lock.json").read_bytes()
-    installed = folder / "installed-lock.json"
+    folder = npm_folder(release, INTEROP / release, part="BullMQ for Node")
     with installing(release):
-        if not installed.exists() or installed.read_bytes() != wanted:
-            _install(folder, release)
-            installed.write_bytes(wanted)
         for program in (INTEROP / "node").glob("*.mjs"):
             _bring(program, folder / program.name)
     return folder
@@ -64,18 +57,6 @@ def _bring(program: Path, copy: Path) -> None:
     """Copy a program that changed; one that did not may be in use by another process of tests."""
     if not copy.exists() or copy.read_bytes() != program.read_bytes():
         shutil.copy(program, copy)
-
-
-def _install(folder: Path, release: str) -> None:
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(INTEROP / release / name, folder)
-    npm = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-    try:
-        done = subprocess.run(npm, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-    except subprocess.TimeoutExpired:
-        missing("Node", "npm did not install BullMQ within 300 s")
-    if done.returncode:
-        missing("Node", f"npm could not install BullMQ: {(done.stderr.strip() or 'no reason given').splitlines()[-1]}")
 
 
 @functools.cache
