@@ -136,10 +136,10 @@ def big(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Measure, beside BullMQ for Node and Python; takes a quiet machine and several minutes."""
+    """Measure, beside every peer; takes a quiet machine and half an hour. ``-- --only drain`` for less."""
     _prepare(session)
-    for program in ("work", "lane"):
-        session.run("python", f"benchmarks/{program}.py", *session.posargs)
+    session.install("--group", "bench")
+    session.run("python", "benchmarks/suite.py", *session.posargs)
 
 
 @nox.session

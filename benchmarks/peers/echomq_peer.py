@@ -1,42 +1,151 @@
 """One measured run of EchoMQ; task and result as in bullmq_node.mjs."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
-from echomq import Job, Queue, Worker
+from echomq import FlowNode, FlowProducer, Job, Queue, Worker
+
+Task = dict[str, Any]
 
 
-async def work(task: dict) -> dict:
-    """Drain the queue and time it from the first job's start to the last one's end."""
-    started: list[float] = []
-    finished = asyncio.get_running_loop().create_future()
-    done = 0
+class Meter:
+    """Times a run from its first job's start to its last one's end, and notes what it is asked for."""
 
-    async def process(job: Job) -> int:
-        if not started:
-            started.extend((time.perf_counter(), time.process_time()))
-        if task["sleep_ms"]:
-            await asyncio.sleep(task["sleep_ms"] / 1000)
-        return job.data["n"] * 2
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.done = 0
+        self.late_ms: list[float] = []
+        self.rss_kib: dict[str, int] = {}
+        self.begun: tuple[float, float] | None = None
+        self.finished: asyncio.Future[dict[str, float]] = asyncio.get_running_loop().create_future()
 
-    def completed(*_: object) -> None:
-        nonlocal done
-        done += 1
-        if done == task["count"]:
-            finished.set_result((time.perf_counter() - started[0], time.process_time() - started[1]))
+    def used(self) -> dict[str, float]:
+        """Seconds on the wall and of processor since the first job began."""
+        assert self.begun is not None
+        return {"seconds": time.perf_counter() - self.begun[0], "cpu_seconds": time.process_time() - self.begun[1]}
 
-    worker = Worker(task["queue"], process, task["url"], concurrency=task["concurrency"])
-    worker.on("completed", completed)
+    async def process(self, job: Job) -> int:
+        """Run one job."""
+        if self.begun is None:
+            self.begun = (time.perf_counter(), time.process_time())
+        if at := job.data.get("at"):
+            self.late_ms.append(time.time() * 1000 - at)
+        if self.task["sleep_ms"]:
+            await asyncio.sleep(self.task["sleep_ms"] / 1000)
+        return int(job.data["n"]) * 2
+
+    def completed(self, *_: object) -> None:
+        """Count a job whose result is stored."""
+        self.done += 1
+        if self.done in self.task.get("marks", ()):
+            pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+            self.rss_kib[str(self.done)] = pages * 4
+        if self.done == self.task["count"]:
+            self.finished.set_result(self.used())
+
+    def worker(self) -> Worker:
+        """Make the worker of this run."""
+        worker = Worker(self.task["queue"], self.process, self.task["url"], concurrency=self.task["concurrency"])
+        worker.on("completed", self.completed)
+        return worker
+
+
+async def work(task: Task) -> Task:
+    """Drain the queue."""
+    meter = Meter(task)
+    worker = meter.worker()
     running = asyncio.ensure_future(worker.run())
-    seconds, cpu = await finished
+    used = await meter.finished
     await worker.close()
     await running
-    return {"seconds": seconds, "cpu_seconds": cpu, "latencies_ms": []}
+    return {**used, "latencies_ms": meter.late_ms, "rss_kib": meter.rss_kib}
 
 
-async def add(task: dict) -> dict:
+async def serve(task: Task) -> Task:
+    """Work beside other processes until a line on standard input says stop."""
+    meter = Meter({**task, "count": -1})
+    worker = meter.worker()
+    ready = asyncio.Event()
+    worker.on("ready", ready.set)
+    running = asyncio.ensure_future(worker.run())
+    await ready.wait()
+    cpu = time.process_time()
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    cpu = time.process_time() - cpu
+    await worker.close()
+    await running
+    return {"seconds": 0, "cpu_seconds": cpu, "done": meter.done}
+
+
+async def latency(task: Task) -> Task:
+    """Add a job to an idle worker, again and again."""
+    meter = Meter({**task, "count": task["count"] + 5})
+    worker = meter.worker()
+    running = asyncio.ensure_future(worker.run())
+    async with Queue(task["queue"], task["url"]) as queue:
+        await asyncio.sleep(0.5)
+        for n in range(task["count"] + 5):
+            await queue.add("job", {"n": n, "at": time.time() * 1000})
+            while meter.done <= n:
+                await asyncio.sleep(0.002)
+        used = await meter.finished
+    await worker.close()
+    await running
+    return {**used, "latencies_ms": meter.late_ms[5:]}
+
+
+async def watch(task: Task) -> Task:
+    """Run what schedulers make for some seconds, and note how late each job starts."""
+    late_ms: list[float] = []
+
+    async def process(job: Job) -> int:
+        late_ms.append(time.time() * 1000 - job.timestamp_ms - job.options.delay)
+        return 0
+
+    worker = Worker(task["queue"], process, task["url"], concurrency=task["concurrency"])
+    running = asyncio.ensure_future(worker.run())
+    await asyncio.sleep(2)
+    late_ms.clear()
+    wall, cpu = time.perf_counter(), time.process_time()
+    await asyncio.sleep(task["seconds"])
+    used = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
+    noted = list(late_ms)
+    await worker.close()
+    await running
+    return {**used, "latencies_ms": noted, "done": len(noted)}
+
+
+async def flow(task: Task) -> Task:
+    """Add one parent with its children, then run them all."""
+    finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def process(job: Job) -> int:
+        if job.name == "parent":
+            finished.set_result(None)
+        return 1
+
+    children = [FlowNode(queue=task["queue"], name="child", data={"n": n}) for n in range(task["count"])]
+    wall, cpu = time.perf_counter(), time.process_time()
+    async with FlowProducer(task["url"]) as producer:
+        await producer.add(FlowNode(queue=task["queue"], name="parent", data={}, children=children))
+        added = time.perf_counter() - wall
+        worker = Worker(task["queue"], process, task["url"], concurrency=task["concurrency"])
+        running = asyncio.ensure_future(worker.run())
+        await finished
+        used = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
+        await worker.close()
+        await running
+    return {**used, "add_seconds": added}
+
+
+async def add(task: Task) -> Task:
     """Add jobs one by one, some in flight at once, or in bulk."""
     async with Queue(task["queue"], task["url"]) as queue:
         await queue.add("warm-up", {"n": -1})
@@ -55,10 +164,12 @@ async def add(task: dict) -> dict:
                 await queue.add_bulk([("job", {"n": start + i}) for i in range(1000)])
         else:
             await asyncio.gather(*(lane() for _ in range(task["concurrency"])))
-        result = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
-    return {**result, "latencies_ms": latencies}
+        used = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
+    return {**used, "latencies_ms": latencies}
 
+
+MODES = {"work": work, "serve": serve, "latency": latency, "watch": watch, "flow": flow, "add": add, "bulk": add}
 
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
-    print(json.dumps({"count": given["count"], **asyncio.run(work(given) if given["mode"] == "work" else add(given))}))
+    print(json.dumps({"count": given["count"], "latencies_ms": [], **asyncio.run(MODES[given["mode"]](given))}))
