@@ -38,6 +38,28 @@ async def test_result_progress_and_logs(node: Peer, queue: Queue, events: PeerOb
     assert await queue.get_job_state(added.id) is JobState.COMPLETED
 
 
+async def test_values_pass_unchanged(node: Peer, queue: Queue, events: PeerObject) -> None:
+    """Any JSON value that we send comes back to us unchanged through Node's worker (pain 56)."""
+    payloads = [
+        "text",
+        None,
+        True,
+        2**53 - 1,
+        -1.5,
+        {"deep": [{"er": [None]}]},
+        {"ключ": "значение 💌 \u2028"},
+        "x" * 100_000,
+    ]
+    added = await queue.add_bulk([("echo", {"returns": payload}) for payload in payloads])
+
+    await node.open("Worker", "mail")
+    await events.until_emitted("completed", len(payloads))
+
+    done = {job.id: job for job in await queue.get_jobs(JobState.COMPLETED)}
+    assert [done[job.id].data["returns"] for job in added] == payloads
+    assert [done[job.id].return_value for job in added] == payloads
+
+
 async def test_node_sees_our_options(node: Peer, queue: Queue) -> None:
     """Node reads every option that we set under the name it knows, and the same value."""
     added = await queue.add(

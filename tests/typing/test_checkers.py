@@ -26,7 +26,7 @@ def test_pyright_agrees(tmp_path: Path) -> None:
     }
     project = tmp_path / "pyrightconfig.json"
     project.write_text(json.dumps(settings))
-    command = ["node", checker, "--project", project, "--pythonpath", sys.executable, "--outputjson"]
+    command = ["node", str(checker), "--project", str(project), "--pythonpath", sys.executable, "--outputjson"]
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     told = json.loads(done.stdout)

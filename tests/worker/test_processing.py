@@ -87,10 +87,13 @@ def test_processor_must_be_callable() -> None:
 
 
 async def test_failed_job_keeps_reason_and_traceback(desk: Desk) -> None:
-    """A failed job stores the message and the stack trace with the line that raised (pain 41)."""
+    """A failed job stores the message and the stack trace, with the line that raised and what caused it (pain 41)."""
 
     async def fail(job: Job) -> None:
-        raise LookupError(f"no address for {job.data}")
+        try:
+            {}["ada"]
+        except KeyError as error:
+            raise LookupError(f"no address for {job.data}") from error
 
     job_id = await desk.add("ada")
     await desk.worker(fail).run(until="drained")
@@ -99,6 +102,7 @@ async def test_failed_job_keeps_reason_and_traceback(desk: Desk) -> None:
     assert job.is_failed
     assert job.failed_reason == "no address for ada"
     assert "in fail" in job.stacktrace[-1]
+    assert "KeyError: 'ada'" in job.stacktrace[-1]
 
 
 class _Untellable(Exception):

@@ -98,6 +98,24 @@ async def test_order_holds_through_limits_and_pauses(desk: Desk) -> None:
     assert done == sorted(done)
 
 
+async def test_order_holds_through_retries(desk: Desk) -> None:
+    """A job that is retried lines up behind its priority, and the others keep their order (pain 50)."""
+    done: list[tuple[int, bool, int]] = []
+
+    async def work(job: Job) -> None:
+        is_first = job.attempts_made == 0
+        if is_first and job.data % 5 == 0:
+            raise RuntimeError("once more")
+        done.append((job.priority, not is_first, job.data))
+
+    for number in range(60):
+        await desk.add(number, priority=1 + number % 2, attempts=2)
+    await desk.worker(work).run(until="drained")
+
+    assert len(done) == 60
+    assert done == sorted(done)
+
+
 async def test_rate_limit_spaces_jobs(desk: Desk) -> None:
     """With one job per 200 ms five jobs start 200 ms apart."""
     starts: list[tuple[Any, float]] = []
