@@ -13,6 +13,7 @@ from echomq import Queue, Worker
 from echomq.driver import Address, ConnectionOptions, SentinelOptions, TLSOptions
 from echomq.errors import ConnectionLost, ServerNotReady, ServerRefused
 from support.clusters import ask, wait_for
+from support.desk import until
 from support.sentinels import SERVICE, Watched, start_lone_sentinel
 from support.servers import Server, free_port
 from support.shells import Shell
@@ -30,7 +31,7 @@ async def nothing(_: object) -> str:
 
 @pytest.mark.parametrize("protocol", [2, 3])
 async def test_whole_session(watched: Watched, driver: str, shell: Shell, prefix: str, protocol: int) -> None:
-    """A queue whose master sentinels name adds, runs and waits for jobs in the database of the URL."""
+    """A queue whose master sentinels name adds, runs and waits for jobs in the database of the URL (pain 24)."""
     url = watched.url(f"{driver}+sentinel", db=3, protocol=protocol)
     async with (
         shell.queue("mail", url, prefix=prefix) as queue,
@@ -81,7 +82,7 @@ async def test_ready_client(watched: Watched, module: str, shell: Shell, prefix:
 
 @pytest.mark.heavy
 async def test_switch_of_masters(watched: Watched, prefix: str) -> None:
-    """When master and replica change places, both alive, every connection goes over to the new master."""
+    """When master and replica change places, both alive, every connection goes over to the new master (pain 15)."""
     old = watched.master()
 
     def switch() -> None:
@@ -95,7 +96,7 @@ async def test_switch_of_masters(watched: Watched, prefix: str) -> None:
 
 
 async def test_failover_under_load(watched: Watched, prefix: str, record_property: Any) -> None:
-    """The death of the master of a queue at work loses no acknowledged job; nothing is restarted by hand."""
+    """The death of the master of a queue at work loses no acknowledged job; nothing is restarted by hand (pain 15)."""
     urls = [watched.url(scheme) for scheme in SCHEMES]
     load = await under_load(urls, prefix, lambda: watched.kill(watched.master()))
     record_property("longest_gap_s", load.longest_gap_s)
@@ -105,7 +106,7 @@ async def test_failover_under_load(watched: Watched, prefix: str, record_propert
 
 @pytest.mark.heavy
 async def test_frozen_master(watched: Watched, driver: str, shell: Shell, prefix: str) -> None:
-    """A master that hangs, its links open, is given up after the deadline; then its heir is found."""
+    """A master that hangs, its links open, is given up after the deadline; then its heir is found (pain 15)."""
     async with shell.queue("mail", watched.url(f"{driver}+sentinel", deadline_ms=1_000), prefix=prefix) as queue:
         await queue.add("one")
         await asyncio.to_thread(watched.cut_off, watched.master())
@@ -170,7 +171,7 @@ def files_of(certificates: Certificates, lead: str = "") -> str:
 async def test_tls_and_users(
     secured: tuple[str, int], certificates: Certificates, driver: str, shell: Shell, prefix: str
 ) -> None:
-    """Sentinels and master may each have TLS, a user and a password of their own."""
+    """Sentinels and master may each have TLS, a user and a password of their own (pain 24)."""
     host, port = secured
     own = "sentinel_username=finder&sentinel_password=pw-of-sentinel"
     scheme = {"redis": "rediss", "valkey": "valkeys"}[driver]
@@ -183,7 +184,7 @@ async def test_tls_and_users(
 async def test_tls_options(
     secured: tuple[str, int], certificates: Certificates, driver: str, shell: Shell, prefix: str
 ) -> None:
-    """Options say the same as a URL."""
+    """Options say the same as a URL (pain 24)."""
     tls = TLSOptions(
         ca_file=str(certificates.ca), cert_file=str(certificates.client), key_file=str(certificates.client_key)
     )
@@ -213,7 +214,7 @@ async def test_sentinel_refuses(
 
 
 async def test_worker_goes_over(watched: Watched, driver: str, prefix: str) -> None:
-    """An idle worker, in its blocking read, finds the new master by itself."""
+    """An idle worker, in its blocking read, finds the new master by itself, and is listed there (pain 15)."""
     url = watched.url(f"{driver}+sentinel")
     done = asyncio.Event()
 
@@ -228,5 +229,10 @@ async def test_worker_goes_over(watched: Watched, driver: str, prefix: str) -> N
                 await queue.add("one", job_id="one")
                 break
         await asyncio.wait_for(done.wait(), 10)
+
+        async def is_listed() -> bool:
+            return len(await queue.get_workers()) == 1
+
+        await until(is_listed, 10)
         await worker.close()
         await running
