@@ -48,20 +48,45 @@ ASYNCIO_ONLY = frozenset(
 """Tests that say nothing of the blocking worker."""
 
 
+SLOW = frozenset(
+    {
+        "test_long_plain_function_keeps_its_lock",
+        "test_many_jobs_due_together_run_once_each",
+        "test_many_locks_are_renewed_in_one_call",
+        "test_short_outage_costs_no_job",
+        "test_silence_of_the_server_shows",
+    }
+)
+"""Tests that take seconds and come to the same code in both shells; for the blocking one only in the heavy run."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Test the blocking worker on one server, and where that makes sense."""
     left_out = [item for item in items if _is_left_out(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    for item in items:
+        if _is_blocking(item) and _function(item) in SLOW:
+            item.add_marker(pytest.mark.heavy)
 
 
 def _is_left_out(item: pytest.Item) -> bool:
+    return _is_blocking(item) and (_params(item).get("server", "redis") != "redis" or _function(item) in ASYNCIO_ONLY)
+
+
+def _is_blocking(item: pytest.Item) -> bool:
+    return bool(_params(item).get("make_worker") == "blocking")
+
+
+def _params(item: pytest.Item) -> dict[str, Any]:
     params: dict[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
-    if params.get("make_worker") != "blocking":
-        return False
-    function = getattr(item, "originalname", item.name)
-    return params.get("server", "redis") != "redis" or function in ASYNCIO_ONLY
+    return params
+
+
+def _function(item: pytest.Item) -> str:
+    return str(getattr(item, "originalname", item.name))
 
 
 @pytest.fixture(params=list(WORKERS))

@@ -183,8 +183,8 @@ class Shift:
         """Let go of everything; jobs are done or given back by now."""
         self._control.close()
         self._renewal.stop()
-        self._waiting.close()
         self.threads.close(_JOIN_S)
+        self._waiting.close()
 
     def _stop(self, _: messages.Stop) -> None:
         self.is_over = True

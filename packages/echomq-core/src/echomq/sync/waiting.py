@@ -60,9 +60,9 @@ class Waiting:
 
     def appear(self) -> None:
         """Open the connection at once: others list workers by it, and a busy one may never wait."""
-        self.start(partial(self._greet, self._link))
+        self.start(partial(self._greet, self._link, is_first=True))
 
-    def _greet(self, link: Connection) -> None:
+    def _greet(self, link: Connection, *, is_first: bool) -> None:
         look: Command[Any] = Command(parts=("EXISTS", self.keys.marker), decode=replies.nothing, repeatable=True)
         try:
             link.send(look)
@@ -70,12 +70,13 @@ class Waiting:
             if self._is_current(link):
                 self.complain(error)
         else:
-            self._warn_of_eviction()
+            if is_first:
+                self._warn_of_eviction(link)
 
-    def _warn_of_eviction(self) -> None:
+    def _warn_of_eviction(self, link: Connection) -> None:
         """Warn once of a server that may throw away jobs; one that does not tell is no reason for a word."""
         try:
-            risk = self.connection.server().eviction_risk
+            risk = link.server().eviction_risk  # not by the other connection, where jobs would wait for it
         except EchoMQError as error:
             _log.debug("worker of queue %s: the server does not tell how it evicts: %s", self.keys.queue, error)
             return
@@ -105,16 +106,17 @@ class Waiting:
         link.close()
         self.wake_others()
         if not is_last:
-            self.start(partial(self._greet, self._link))
+            self.start(partial(self._greet, self._link, is_first=False))
 
     def wake_others(self) -> None:
         """Make up for a marker that was popped and led to no take."""
-        self.start(self._wake_others)
+        self.start(partial(self._wake_others, self._link))
 
-    def _wake_others(self) -> None:
+    def _wake_others(self, link: Connection) -> None:
+        # By the connection that nobody else needs just now: what is not answered in time ends it.
         try:
-            if self.connection.send(has_unstarted(self.keys), deadline_ms=_WAKE_MS):
-                self.connection.send(set_marker(self.keys), deadline_ms=_WAKE_MS)
+            if link.send(has_unstarted(self.keys), deadline_ms=_WAKE_MS):
+                link.send(set_marker(self.keys), deadline_ms=_WAKE_MS)
         except EchoMQError:
             return  # nobody can be woken then, and waits are bounded
 
