@@ -198,5 +198,5 @@ def docs(session: nox.Session) -> None:
     """Build the site into .cache/site, strictly, and run every example of README and documentation."""
     _prepare(session)
     session.install("--group", "docs")
-    session.run("mkdocs", "build", "--strict")
+    session.run("mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
     _pytest(session, "-m", "heavy or not heavy", "tests/docs")

@@ -25,6 +25,8 @@ ELSEWHERE = {
 
 _HOME = {place: source for source, place in ELSEWHERE.items()}
 _LINK = re.compile(r"(?<!!)\[([^\[\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+_COMING_FROM = re.compile(r"# Coming from (.*)\n")
+_PAIR = re.compile(r"^```python fragment\n(.*?^```\n)\n```python\n(.*?^```\n)", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -40,8 +42,17 @@ def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:
     """Turn a page of the checkout into one of the site."""
     place = page.file.src_uri
     home = Path(_HOME.get(place, f"docs/{place}"))
-    pieces = _parted(markdown.replace("```python fragment\n", "```python\n"))
+    pieces = _parted(_side_by_side(markdown).replace("```python fragment\n", "```python\n"))
     return "".join(piece if is_code else _LINK.sub(_leading(home, place, files), piece) for piece, is_code in pieces)
+
+
+def _side_by_side(markdown: str) -> str:
+    """Put code of another project and what it becomes beside each other, on pages for those who come from there."""
+    other = _COMING_FROM.match(markdown)
+    if other is None:
+        return markdown
+    pair = rf'<div class="grid" markdown>\n\n```python title="{other[1]}"\n\1\n```python title="EchoMQ"\n\2\n</div>\n'
+    return _PAIR.sub(pair, markdown)
 
 
 def _parted(markdown: str) -> list[tuple[str, bool]]:

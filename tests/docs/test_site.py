@@ -1,5 +1,6 @@
 """The site of the documentation: every page has its place, every public name its entry, and it builds strictly."""
 
+import os
 import re
 import sys
 from html.parser import HTMLParser
@@ -66,9 +67,10 @@ def test_site_builds_strictly(tmp_path: Path) -> None:
     if find_spec("mkdocs") is None:
         pytest.skip("needs the dependency group docs: nox -s docs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
-    built = run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=150)
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # what the theme says of MkDocs' future is no fault of ours
+    built = run(command, cwd=CHECKOUT, env=env, capture_output=True, text=True, check=False, timeout=150)
 
-    assert (built.returncode, "WARNING" in built.stderr) == (0, False), built.stderr
+    assert (built.returncode, built.stderr) == (0, "")
     for page in tmp_path.rglob("*.html"):
         fetched = _Fetched()
         fetched.feed(page.read_text("utf-8"))
