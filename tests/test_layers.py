@@ -35,7 +35,7 @@ TREE = [
     *("processors", "shares", "health"),
     *("driver", "address", "resp", "links", "cluster", "sentinel", "client_errors", "client_settings"),
     # SHELLS begin here: they read files, clocks and sockets.
-    *("clock", "current", "complaints", "listening", "freeze", "scripts", "exchange", "middleware"),
+    *("clock", "surroundings", "current", "complaints", "listening", "freeze", "scripts", "exchange", "middleware"),
     *("hookspecs", "extensions", "registry", "plugins"),
     *("embedded_guard", "embedded_folder", "embedded"),
     *("processes", "sync", "aio", "", "tasks"),

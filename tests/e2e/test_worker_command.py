@@ -172,6 +172,18 @@ def test_second_signal_gives_jobs_back(bench: Bench) -> None:
     assert bench.job(job_id).attempts_made == 0
 
 
+def test_deadline_of_the_platform(bench: Bench) -> None:
+    """With --close-timeout a job that does not end is given back in time, without using up an attempt (pain 31)."""
+    with bench.run("--close-timeout", "0.3s") as command:
+        job_id = bench.add("slow", 600)
+        until(lambda: bench.state(job_id) is JobState.ACTIVE, command)
+        command.process.send_signal(signal.SIGTERM)
+
+        assert command.wait() == 0
+    assert bench.state(job_id) is JobState.WAITING
+    assert bench.job(job_id).attempts_made == 0
+
+
 def test_dead_process_is_replaced(bench: Bench) -> None:
     """A worker process that is killed is started again, and said so."""
     with bench.run() as command:

@@ -7,11 +7,12 @@ refused, since it names a different moment on each machine.
 Source: design.md section 2.
 """
 
+import re
 from datetime import datetime, timedelta, timezone
 
-from .errors import InvalidOption
+from .errors import InvalidOption, UsageError
 
-__all__ = ["MAX_MS", "Duration", "Moment", "duration_ms", "moment_ms", "to_datetime"]
+__all__ = ["MAX_MS", "Duration", "Moment", "duration_ms", "moment_ms", "read_duration_ms", "to_datetime"]
 
 Duration = int | timedelta
 Moment = int | datetime
@@ -21,6 +22,8 @@ MAX_MS = 2**53 - 1
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
+_TEXT = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?")
+_UNIT_MS = {None: 1, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def duration_ms(field: str, value: object, *, minimum: int = 0) -> int:
@@ -36,6 +39,22 @@ def duration_ms(field: str, value: object, *, minimum: int = 0) -> int:
     if value < minimum:
         raise InvalidOption(field, f"must be at least {minimum} ms, not {value}")
     return _countable(field, value)
+
+
+def read_duration_ms(name: str, text: str) -> int:
+    """Read ``1500``, ``500ms``, ``1.5s``, ``2m``, ``1h``, ``1d``.
+
+    Args:
+        name: What says so: an option of the command line, or a variable.
+        text: The time.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    found = _TEXT.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"{name}: expected milliseconds, or a number with ms, s, m, h or d, not {text!r}")
+    return round(float(found[1]) * _UNIT_MS[found[2]])
 
 
 def moment_ms(field: str, value: object) -> int:

@@ -93,7 +93,8 @@ class WorkerOptions:
         remove_on_fail: The same for failed ones.
         metrics: Points (minutes) of history to keep; None counts nothing.
         backoff_strategies: Own backoff types: name -> function, see :func:`~echomq.backoff.next_delay_ms`.
-        close_timeout: How long a close waits for running jobs; None without end.
+        close_timeout: How long a close waits for running jobs. None: as the variable ``ECHOMQ_CLOSE_TIMEOUT`` says,
+            such as ``25s``, or without end.
         timeout: Longest time for one attempt (ms or ``timedelta``), for all jobs or by their names; the option
             ``timeout`` of a job wins. What takes longer is stopped and fails with
             :class:`~echomq.errors.JobTimedOut`, which is retried as any failure. None: no limit.

@@ -24,6 +24,7 @@ from echomq.listening import EVENTS
 from echomq.moments import Duration, duration_ms
 from echomq.options import WorkerOptions, worker_options
 from echomq.scheduling import messages
+from echomq.surroundings import within_surroundings
 
 from .connecting import connect
 from .interrupts import on_interrupt
@@ -81,7 +82,7 @@ class Worker:
         **options: Unpack[WorkerKeywords],
     ) -> None:
         self.keys = Keys(queue, prefix)
-        self.options: WorkerOptions = with_backoffs(worker_options(**options))
+        self.options: WorkerOptions = with_backoffs(within_surroundings(worker_options(**options)))
         self._source = connection
         self._listeners = Listeners(tuple(EVENTS))
         manual = Manual()

@@ -1,6 +1,5 @@
 """What several commands take, and how it is read."""
 
-import re
 from typing import Annotated, TypeAlias
 
 import typer
@@ -8,6 +7,7 @@ import typer
 from echomq.address import parse_url
 from echomq.errors import UsageError
 from echomq.keys import DEFAULT_PREFIX
+from echomq.moments import read_duration_ms as duration_ms
 
 __all__ = ["Prefix", "Url", "duration_ms", "lasting_url", "required_url"]
 
@@ -18,9 +18,6 @@ Url: TypeAlias = Annotated[
 Prefix: TypeAlias = Annotated[str, typer.Option("--prefix", metavar="TEXT", help="Name space of the queues.")]
 
 PREFIX = DEFAULT_PREFIX
-
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?")
-_UNIT_MS = {None: 1, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def required_url(url: str | None) -> str:
@@ -46,15 +43,3 @@ def lasting_url(url: str | None) -> str:
     if named.partition("?")[0] == "embedded:":
         raise UsageError("embedded: ends with this command and keeps nothing; pass --url embedded:///path/of/a/folder")
     return named
-
-
-def duration_ms(option: str, text: str) -> int:
-    """Read ``1500``, ``500ms``, ``1.5s``, ``2m``, ``1h``, ``1d``.
-
-    Raises:
-        UsageError: It is something else.
-    """
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
-        raise UsageError(f"{option}: expected milliseconds, or a number with ms, s, m, h or d, not {text!r}")
-    return round(float(found[1]) * _UNIT_MS[found[2]])

@@ -16,6 +16,7 @@ from echomq import embedded
 from echomq.address import without_password
 from echomq.errors import UsageError
 from echomq.probe import parse_place
+from echomq.surroundings import CLOSE_TIMEOUT
 
 from . import version_text
 from .parameters import Url, duration_ms, required_url
@@ -42,11 +43,17 @@ def worker(
     probe_silence: Annotated[
         str | None, typer.Option(metavar="TIME", help="Not ready when the server is silent for longer; 60s by default.")
     ] = None,
+    close_timeout: Annotated[
+        str | None,
+        typer.Option(
+            envvar=CLOSE_TIMEOUT, show_default=False, metavar="TIME", help="Longest wait for running jobs at the end."
+        ),
+    ] = None,
     url: Url = None,
 ) -> None:
     """Run workers until Ctrl-C or SIGTERM: running jobs end first; a second one gives them back.
 
-    A process that dies is started again. --url (or ECHOMQ_URL) is for workers that name no server themselves.
+    A process that dies is started again. --url and --close-timeout are for workers that say nothing themselves.
     """
     check_target(target)
     if reload and importlib.util.find_spec("watchfiles") is None:
@@ -55,6 +62,8 @@ def worker(
     if url:
         environment["ECHOMQ_URL"] = embedded.resolve(required_url(url))
     environment |= _probe_settings(probe, probe_silence, processes)
+    if close_timeout is not None:
+        environment[CLOSE_TIMEOUT] = str(duration_ms("--close-timeout", close_timeout))
     pool = start_pool(target, processes, environment, waits_for_change=reload)
     where = f" at {without_password(environment['ECHOMQ_URL'])}" if url else ""
     _say(f"{version_text()}: {target} in {processes} process{'es' * (processes > 1)}{where}; Ctrl-C ends it")

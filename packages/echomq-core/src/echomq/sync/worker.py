@@ -26,6 +26,7 @@ from echomq.options import WorkerOptions, worker_options
 from echomq.processes.pool import ProcessPool
 from echomq.processors import is_coroutine_function
 from echomq.scheduling import messages
+from echomq.surroundings import within_surroundings
 
 from .connecting import connect
 from .errands import Errands
@@ -79,7 +80,7 @@ class Worker:
         **options: Unpack[WorkerKeywords],
     ) -> None:
         self.keys = Keys(queue, prefix)
-        self.options: WorkerOptions = with_backoffs(worker_options(**options))
+        self.options: WorkerOptions = with_backoffs(within_surroundings(worker_options(**options)))
         if self.options.run_in == "loop":
             raise UsageError("run_in='loop': this worker has no event loop; run it by echomq.Worker, or in threads")
         self._pool: ProcessPool | None = None
