@@ -143,16 +143,17 @@ async def _end(child: asyncio.subprocess.Process) -> None:
 
 
 async def _force(child: asyncio.subprocess.Process) -> None:
-    for act in (child.terminate, child.kill):
+    # To a process that had no time to see the first signal the second one is the same, so there is one more.
+    for act, patience_s in ((child.terminate, 1), (child.terminate, PATIENCE_S), (child.kill, PATIENCE_S)):
         if child.returncode is not None:
             return
         act()
-        await _ended(child)
+        await _ended(child, patience_s)
 
 
-async def _ended(child: asyncio.subprocess.Process) -> bool:
+async def _ended(child: asyncio.subprocess.Process, patience_s: float = PATIENCE_S) -> bool:
     try:
-        await asyncio.wait_for(child.wait(), PATIENCE_S)
+        await asyncio.wait_for(child.wait(), patience_s)
     except asyncio.TimeoutError:
         return False
     return True
