@@ -13,7 +13,7 @@ from typing import Any
 
 import griffe
 
-_ROLE = re.compile(r":(?:class|func|meth|mod|data|attr|exc):`~?([\w.]+)`")
+_ROLE = re.compile(r":(?:class|func|meth|mod|data|attr|exc):`(?:[^`<]+<)?~?([\w.]+)>?`")
 _SOURCE = re.compile(r"\n*^[ \t]*Source: .*(?:\n(?![ \t]*\n).+)*", re.MULTILINE)
 
 
