@@ -100,6 +100,13 @@ def soak(session: nox.Session) -> None:
 
 
 @nox.session
+def topology(session: nox.Session) -> None:
+    """Play queues on clusters and watched masters of both servers, the long cases too."""
+    _prepare(session)
+    _pytest(session, "-m", "heavy or not heavy", "tests/topology", "tests/conformance/test_ways.py")
+
+
+@nox.session
 def simulate(session: nox.Session) -> None:
     """Let fleets in virtual time meet random faults, 150 s a server; ``-- --simulation-seconds 600`` changes that."""
     _prepare(session)
