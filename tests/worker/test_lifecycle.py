@@ -421,6 +421,24 @@ async def test_cancelled_run_gives_jobs_back(desk: Desk) -> None:
     assert await desk.counts() == {"waiting": 2}
 
 
+@pytest.mark.parametrize("worker_hears", ["first", "last"])
+async def test_program_that_ends_gives_jobs_back(desk: Desk, worker_hears: str) -> None:
+    """A program whose main function ends while a worker works cancels every task: no job fails of that."""
+    gate, others = Gate(), asyncio.all_tasks()
+    await desk.add_many(3)
+    running = asyncio.ensure_future(desk.worker(gate, concurrency=3).run())
+    await gate.until_inside(3)
+
+    rest = asyncio.all_tasks() - others - {running}
+    for task in (running, *rest) if worker_hears == "first" else (*rest, running):
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await happens(running)
+
+    assert await desk.counts() == {"waiting": 3}
+    assert [(await desk.job(job_id)).attempts_made for job_id in ("1", "2", "3")] == [0, 0, 0]
+
+
 async def test_job_that_a_take_brings_to_a_cancelled_run_waits_again(desk: Desk) -> None:
     """Cancelling the run while a take is under way leaves no job behind, to be found when its lock runs out."""
     await desk.add_many(200)

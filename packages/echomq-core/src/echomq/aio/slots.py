@@ -7,6 +7,7 @@ Source: protocol spec 05 sections 4.5 and 4.7.
 """
 
 import asyncio
+import contextlib
 import inspect
 import random
 import time
@@ -53,6 +54,9 @@ T = TypeVar("T")
 
 _GRACE_S = 0.5
 """How long a cancelled job may take to end before it is given back behind its back."""
+
+_TURNS_TO_CUT = 3
+"""Turns of the loop from the cancellation of a run until its jobs are marked as cut."""
 
 _LAST_WORD_MS = 1_000
 """How long a job that does not end is tried to be given back."""
@@ -200,6 +204,8 @@ class Slots:
         except BaseException as error:  # a job may raise anything, CancelledError and SystemExit too
             if isinstance(error, KeyboardInterrupt) or not _is_alive(held):
                 raise
+            if isinstance(error, asyncio.CancelledError):
+                await _until_all_heard()
             if held.cut and not held.lost:
                 return HandedBack()
             held.over = True
@@ -385,6 +391,13 @@ def _is_alive(held: Held) -> bool:
         return asyncio.current_task() is held.task
     except RuntimeError:  # no loop runs
         return False
+
+
+async def _until_all_heard() -> None:
+    """Let the worker hear of a cancellation, too: a program that ends cancels all tasks, in any order."""
+    for _ in range(_TURNS_TO_CUT):
+        with contextlib.suppress(asyncio.CancelledError):  # the worker has heard, and cuts this job
+            await asyncio.sleep(0)
 
 
 def _dice() -> float:
