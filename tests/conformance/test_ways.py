@@ -22,7 +22,9 @@ Open = Callable[[ConnectionSource], AsyncConnection]
 RIGHTS = "+@read +@write +@scripting +@connection +@transaction +@blocking +time -@dangerous +info".split()  # noqa: SIM905
 SERVERS = ("redis", "valkey")
 WAYS = [
-    *(f"{way}-{server}" for way in ("tcp", "unix", "limited", "sentinel", "cluster") for server in SERVERS),
+    *(f"{way}-{server}" for way in ("tcp", "unix", "limited", "cluster") for server in SERVERS),
+    "sentinel-redis",
+    pytest.param("sentinel-valkey", marks=pytest.mark.heavy),
     "tls-redis",
 ]
 

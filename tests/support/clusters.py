@@ -11,9 +11,18 @@ import redis
 
 from support.not_run import missing
 from support.server_files import TIER_1, find_server_file
-from support.servers import ServerProcess
+from support.servers import ServerProcess, free_port
 
-__all__ = ["Cluster", "Listening", "ask", "has_equal_replica", "make_lone_cluster", "start_cluster", "wait_for"]
+__all__ = [
+    "Cluster",
+    "Listening",
+    "ask",
+    "has_equal_replica",
+    "make_lone_cluster",
+    "node_id",
+    "start_cluster",
+    "wait_for",
+]
 
 MASTERS = 3
 SLOTS = 16384
@@ -58,7 +67,8 @@ def ask(node: Listening, *parts: object) -> Any:
         return client.execute_command(*parts)  # type: ignore[no-untyped-call]
 
 
-def _node_id(node: ServerProcess) -> str:
+def node_id(node: ServerProcess) -> str:
+    """Name of a node in its cluster."""
     return str(ask(node, "CLUSTER", "MYID"))
 
 
@@ -90,11 +100,6 @@ class Cluster:
     def ask(self, node: ServerProcess, *parts: object) -> Any:
         """Send one command to one node."""
         return ask(node, *parts)
-
-    def client(self) -> Any:
-        """Return a plain cluster client of another library than ours; close it after use."""
-        up = self.up[0]
-        return redis.RedisCluster(host=up.host, port=up.port, protocol=2)
 
     def slot(self, key: str) -> int:
         """Slot of a key, as the servers compute it."""
@@ -162,8 +167,8 @@ class Cluster:
 
     def start_moving(self, slot: int, source: ServerProcess, target: ServerProcess) -> None:
         """Let a slot be about to move; keys stay where they are."""
-        ask(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", _node_id(source))
-        ask(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", _node_id(target))
+        ask(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", node_id(source))
+        ask(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", node_id(target))
 
     def move_keys(self, slot: int, source: ServerProcess, target: ServerProcess, count: int) -> int:
         """Move some keys of a slot; returns how many there were."""
@@ -176,7 +181,7 @@ class Cluster:
         """Make the target own the slot."""
         for node in (target, source, *self.up):
             with contextlib.suppress(redis.ResponseError):  # replicas take no such command
-                ask(node, "CLUSTER", "SETSLOT", slot, "NODE", _node_id(target))
+                ask(node, "CLUSTER", "SETSLOT", slot, "NODE", node_id(target))
 
     def move_slot(self, slot: int, source: ServerProcess, target: ServerProcess, step: int = 10) -> None:
         """Move a slot with its keys, a few at a time."""
@@ -232,7 +237,8 @@ def start_cluster(name: str, *args: str) -> Cluster:
     own += ["--cluster-node-timeout", str(_NODE_TIMEOUT_MS), "--cluster-replica-validity-factor", "0", *args]
     try:
         for _ in range(2 * MASTERS):
-            cluster.nodes.append(ServerProcess(file=file, args=tuple(own)))
+            # The usual bus port, 10,000 above, may be taken by any outgoing connection of this machine.
+            cluster.nodes.append(ServerProcess(file=file, args=(*own, "--cluster-port", str(free_port()))))
             cluster.nodes[-1].start()
         _form(cluster)
     except BaseException:
@@ -254,11 +260,11 @@ def _form(cluster: Cluster) -> None:
     for place, node in enumerate(cluster.nodes[:MASTERS]):
         ask(node, "CLUSTER", "ADDSLOTSRANGE", place * SLOTS // MASTERS, (place + 1) * SLOTS // MASTERS - 1)
     for node in others:
-        ask(first, "CLUSTER", "MEET", node.host, node.port)
+        ask(first, "CLUSTER", "MEET", node.host, node.port, node.args[-1])
     for node in cluster.nodes:
         wait_for(partial(_knows_all, node), "the nodes have met")
     for master, replica in zip(cluster.nodes, cluster.nodes[MASTERS:], strict=False):
-        ask(replica, "CLUSTER", "REPLICATE", _node_id(master))
+        ask(replica, "CLUSTER", "REPLICATE", node_id(master))
     cluster.wait_until_well()
 
 

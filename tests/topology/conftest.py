@@ -17,7 +17,7 @@ def cluster(request: pytest.FixtureRequest, clusters: dict[str, Cluster]) -> Clu
     return found
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params=["redis", pytest.param("valkey", marks=pytest.mark.heavy)])
 def watched(request: pytest.FixtureRequest, watched_masters: dict[str, Watched]) -> Watched:
     """A master with a replica and three sentinels, of each kind in turn, with nothing broken."""
     found = watched_masters[request.param]

@@ -213,6 +213,7 @@ async def test_sentinel_refuses(
     assert "wrong-secret" not in str(caught.value)
 
 
+@pytest.mark.heavy
 async def test_worker_goes_over(watched: Watched, driver: str, prefix: str) -> None:
     """An idle worker, in its blocking read, finds the new master by itself, and is listed there (pain 15)."""
     url = watched.url(f"{driver}+sentinel")
