@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
-from echomq import scripts
+from echomq import scripts, sync
 from echomq.calls import query
 from echomq.calls import queue as queue_calls
 from echomq.cli import main
@@ -53,6 +54,48 @@ def test_without_a_command() -> None:
 
     assert said.code == 0
     assert all(name in said.out for name in ("demo", "worker", "add", "counts", "lua"))
+
+
+def test_jobs_are_found(redis_server: Server, prefix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Jobs are found by name, data, state and age, and what ended the search is told (pain 42)."""
+    with sync.Queue("mail", redis_server.url, prefix=prefix) as queue:
+        ada = queue.add("welcome", {"to": {"name": "ada"}, "copies": 2})
+        queue.add(
+            "welcome", {"to": {"name": "bob"}, "copies": "2"}, timestamp=datetime(2020, 1, 1, tzinfo=timezone.utc)
+        )
+        queue.add("bye", delay=60_000)
+
+    def said(*options: str) -> str:
+        assert main(("jobs", "find", "mail", "--url", redis_server.url, "--prefix", prefix, *options)) == 0
+        return capsys.readouterr().out
+
+    def found(*options: str) -> list[str]:
+        return [json.loads(line)["id"] for line in said(*options, "--json").splitlines()]
+
+    assert found("--data", "to.name=ada", "--data", "copies=2") == [ada.id]
+    assert found("--state", "delayed", "--name", "bye") == ["3"]
+    assert found("--until", "1h", "--since", "2019-12-31T00:00Z") == ["2"]
+    assert found("--name", "welcome", "--limit", "1") == ["2"]
+    assert "1 found among 1; there may be more" in said("--limit", "1")
+    assert "3 found among 3; all jobs were seen" in said()
+
+
+def test_why_a_job_failed(redis_server: Server, prefix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command line shows why a job failed: the reason in the table, the stack trace as JSON (pain 41)."""
+
+    def fail(_: object) -> None:
+        raise LookupError("no paper left")
+
+    url = redis_server.url
+    with sync.Queue("mail", url, prefix=prefix) as queue, sync.Worker("mail", fail, url, prefix=prefix) as worker:
+        queue.add("print")
+        worker.run(until="drained")
+    command = ("jobs", "find", "mail", "--url", url, "--prefix", prefix, "--reason", "paper")
+
+    assert main(command) == 0
+    assert "no paper left" in capsys.readouterr().out
+    assert main((*command, "--json")) == 0
+    assert "in fail" in json.loads(capsys.readouterr().out)["stacktrace"][-1]
 
 
 def test_group_without_a_command() -> None:
@@ -153,6 +196,10 @@ def test_counts(server: Server, prefix: str) -> None:
         (("worker", "app"), "expected MODULE:WORKER, such as app.jobs:worker, not 'app'"),
         (("worker", "app/jobs.py:worker"), "write app.jobs:worker"),
         (("demo", "/no/such/folder"), "/no/such/folder is not a folder"),
+        (("jobs", "find", "mail", "--url", "redis://localhost:1", "--data", "ada"), "expected PATH=VALUE"),
+        (("jobs", "find", "mail", "--url", "redis://localhost:1", "--since", "yesterday"), "expected milliseconds"),
+        (("jobs", "find", "mail", "--url", "redis://localhost:1", "--since", "2026-03-01T12:00"), "no time zone"),
+        (("jobs", "find", "mail", "--url", "redis://localhost:1", "--state", "lost"), "lost"),
     ],
 )
 def test_wrong_use(

@@ -18,6 +18,7 @@ from .check import check
 from .counts import counts
 from .demo import demo
 from .doctor import doctor
+from .find import find
 from .jobs import add
 from .scripts import export
 from .worker import worker
@@ -32,6 +33,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+jobs = typer.Typer(help="The jobs of a queue.")
 scripts = typer.Typer(help="The Lua scripts that move jobs.")
 
 app.command()(demo)
@@ -40,13 +42,16 @@ app.command()(add)
 app.command()(counts)
 app.command()(doctor)
 app.command()(check)
+app.add_typer(jobs, name="jobs")
 app.add_typer(scripts, name="lua")
+jobs.command()(find)
 scripts.command()(export)
 
 
+@jobs.callback(invoke_without_command=True)
 @scripts.callback(invoke_without_command=True)
-def _scripts(context: typer.Context) -> None:
-    # That this function exists keeps ``export`` a command of its own though it is the only one.
+def _group(context: typer.Context) -> None:
+    # That this function exists keeps a command a name of its own though it is the only one of its group.
     _show_commands(context)
 
 
