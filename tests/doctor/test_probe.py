@@ -221,7 +221,7 @@ def check(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) ->
 
 
 def test_check(servers: Servers, prefix: str, check: Callable[..., tuple[int, str]]) -> None:
-    """The check passes while the server answers, and fails within its deadline when that is frozen or gone."""
+    """The check passes while the server answers, and fails by its deadline when that is frozen or gone (pain 16)."""
     server = servers.start("redis")
 
     assert check("work", "--url", server.url, "--prefix", prefix) == (0, "well: queue work can be read\n")

@@ -213,6 +213,21 @@ async def test_promote_all(crowd: Crowd) -> None:
     assert crowd.size("delayed") == 0
 
 
+async def test_search(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many jobs are looked through, no call of the search holds up the server for 10 ms (pain 42)."""
+    monkeypatch.setitem(globals(), "LONGEST_US", 10_000)
+
+    def prepare() -> None:
+        for state in ("wait", "completed"):
+            crowd.fill(state, FEWER)
+
+    async def act() -> None:
+        for state in (JobState.WAITING, JobState.COMPLETED):
+            assert (await crowd.queue.search(state, data={"n": -1}, max_looks=1_000)).ended_by == "max_looks"
+
+    await _in_short_calls(crowd, prepare, act)
+
+
 async def test_resume_a_legacy_list(crowd: Crowd) -> None:
     """Resuming brings back all jobs that an old client put aside, behind none that wait, in their order."""
 

@@ -17,9 +17,13 @@ from echomq.processes.context import AsyncChildContext, ChildContext
 __all__ = ["add_up", "hold", "misbehave", "report", "report_on_a_loop", "where", "work_hard"]
 
 
+MARKS: list[str] = []
+"""What a process put here is in its forks, but not in processes that were started anew."""
+
+
 def where(job: Job) -> Any:
-    """Tell which process runs the job, and its data."""
-    return {"pid": os.getpid(), "parent": os.getppid(), "data": job.data}
+    """Tell which process runs the job, its data, and the marks it was born with."""
+    return {"pid": os.getpid(), "parent": os.getppid(), "data": job.data, "marks": MARKS}
 
 
 async def add_up(job: Job) -> Any:

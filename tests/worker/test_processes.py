@@ -15,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from echomq import InvalidOption, JobTimedOut, ProcessDied, RaisedInProcess, Unrecoverable, UsageError, Worker
+from support import chores
 from support.chores import add_up, hold, misbehave, report, report_on_a_loop, where, work_hard
 from support.desk import Desk, at_desk, gathered, happens, until
 from support.servers import Server
@@ -57,8 +58,9 @@ async def _holding(path: Path) -> list[int]:
     return _pids(path)
 
 
-async def test_jobs_run_in_children(desk: Desk) -> None:
-    """As many child processes as jobs run at one time are used again, and leave with the worker (pain 27)."""
+async def test_jobs_run_in_children(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Children are no forks; there are as many as jobs run at one time, used again, gone with the worker (pain 27)."""
+    monkeypatch.setattr(chores, "MARKS", ["of the parent"])
     ids = await desk.add_many(6)
     await desk.worker(where, run_in="process", processes=2).run(until="drained")
     results = [(await desk.job(job_id)).return_value for job_id in ids]
@@ -66,6 +68,7 @@ async def test_jobs_run_in_children(desk: Desk) -> None:
 
     assert [result["data"] for result in results] == list(range(6))
     assert {result["parent"] for result in results} == {os.getpid()}
+    assert {tuple(result["marks"]) for result in results} == {()}
     assert len(pids) <= 2
     assert os.getpid() not in pids
     assert not any(map(_is_alive, pids))
