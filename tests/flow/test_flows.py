@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -153,6 +154,25 @@ async def test_failed_child_that_is_removed(flows: FlowProducer, queue: Queue, s
         assert await queue.get_job_state(tree.job.id) is JobState.WAITING_CHILDREN
         await queue.remove("bad")
         assert await happens(queue.result(tree.job.id)) == "report"
+
+
+async def test_parents_that_wait_are_cleared_by_age(
+    flows: FlowProducer, queue: Queue, server: Server, prefix: str
+) -> None:
+    """Parents that waited for too long are cleaned away, and a child that still waits runs all the same (pain 48)."""
+    hour_ago = datetime.now(timezone.utc) - timedelta(hours=1)
+    stuck = await flows.add(node("report", node("fail"), timestamp=hour_ago))
+    old = await flows.add(node("report", node("slow", delay=60_000, job_id="slow"), timestamp=hour_ago))
+    young = await flows.add(node("report", node("later", delay=60_000)))
+    async with working(server, prefix):
+        await until(ended(stuck.children[0].job, queue))
+
+        removed = await queue.clean(timedelta(minutes=30), state="waiting-children")
+        assert sorted(removed) == sorted([stuck.job.id, old.job.id])
+        assert [job.id for job in await queue.get_jobs("waiting-children")] == [young.job.id]
+
+        await queue.promote("slow")
+        assert await happens(queue.result("slow")) == "slow"
 
 
 async def test_child_of_another_parent(flows: FlowProducer, queue: Queue) -> None:

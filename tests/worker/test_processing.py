@@ -17,7 +17,7 @@ from support.desk import Desk, gathered, happens
 
 
 async def test_async_function_runs_on_the_loop(desk: Desk) -> None:
-    """An ``async def`` processor runs on the event loop, and what it returns is the job's result."""
+    """An ``async def`` processor runs on the event loop, and what it returns is the job's result (pains 28 and 33)."""
     threads = []
 
     async def double(job: Job) -> Any:
