@@ -1,4 +1,4 @@
-"""What a worker tells its host about errors that no job can be blamed for.
+"""What a worker logs: errors that no job can be blamed for, and attempts that failed.
 
 An outage is told once, however many takes, waits and reports it fails.
 """
@@ -9,11 +9,21 @@ from typing import Any, Protocol
 import attrs
 
 from .errors import ConnectionClosed
+from .job import Job
 from .scheduling.settling import is_passing
 
-__all__ = ["Complaints"]
+__all__ = ["Complaints", "log_failure"]
 
 _log = logging.getLogger("echomq.worker")
+
+
+def log_failure(job: Job, error: BaseException) -> None:
+    """Log a failed attempt, but not what the error says, which may repeat the job's data; the job keeps that."""
+    attempt, attempts = job.attempts_made + 1, max(1, job.options.attempts)
+    _log.warning(
+        "job %r (%r) of queue %s failed at attempt %d of %d: %s",
+        *(job.id, job.name, job.keys.queue, attempt, attempts, type(error).__name__),
+    )
 
 
 class _Listeners(Protocol):

@@ -21,6 +21,7 @@ from echomq.call import Command, ScriptCall
 from echomq.calls.batches import Terms
 from echomq.calls.fetch import Take, move_job_from_active_to_wait
 from echomq.clock import local_zone, wall_ms
+from echomq.complaints import log_failure
 from echomq.driver import AsyncConnection
 from echomq.errors import ConnectionLost, EchoMQError, ProtocolError, ScriptError, ServerRefused
 from echomq.job import Job
@@ -254,6 +255,7 @@ class Slots:
         if type(outcome) is Completed:
             self.tell("completed", held.job, outcome.value)
         elif (error := failure_of(outcome)) is not None:
+            log_failure(held.job, error)
             self.tell("failed", held.job, error)
 
     def release(self, held: Held, settled: Settled) -> None:

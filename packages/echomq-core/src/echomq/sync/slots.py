@@ -21,6 +21,7 @@ import attrs
 from echomq.call import Batch, ScriptCall
 from echomq.calls.fetch import Take, move_job_from_active_to_wait
 from echomq.clock import local_zone, wall_ms
+from echomq.complaints import log_failure
 from echomq.driver import Connection
 from echomq.errors import (
     ConnectionClosed,
@@ -196,6 +197,7 @@ class Slots:
         if type(outcome) is Completed:
             self.tell("completed", held.job, outcome.value)
         elif (error := failure_of(outcome)) is not None:
+            log_failure(held.job, error)
             self.tell("failed", held.job, error)
 
     # -- what goes wrong ------------------------------------------------------------------------
