@@ -235,7 +235,7 @@ async def test_paused_before_run(desk: Desk) -> None:
 @pytest.mark.parametrize("count", [1, 50])
 async def test_idle_close_is_quick(desk: Desk, count: int) -> None:
     """Closing idle workers takes under 200 ms, for one as for fifty, however long they wait for jobs (pain 30)."""
-    tries = []
+    tries: list[float] = []
     while not tries or (min(tries) >= 0.2 and len(tries) < 3):  # what is slow by itself stays slow
         workers = [desk.worker(nothing, drain_delay=30_000) for _ in range(count)]
         drained = [gathered(worker, "drained", 1) for worker in workers]

@@ -91,7 +91,7 @@ async def test_failed_job_keeps_reason_and_traceback(desk: Desk) -> None:
 
     async def fail(job: Job) -> None:
         try:
-            {}["ada"]
+            dict[str, str]()["ada"]
         except KeyError as error:
             raise LookupError(f"no address for {job.data}") from error
 
