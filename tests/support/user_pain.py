@@ -276,11 +276,7 @@ SECTIONS: dict[str, tuple[Pain, ...]] = {
             40,
             "taskforcesh/bullmq#2048",
             "Traces need wrappers around everything.",
-            "Producer and worker share a trace across runtimes.",
-            absent=(
-                "There is no OpenTelemetry plugin yet; the field that carries the context is there "
-                "(`telemetry_metadata`), and middleware can fill and read it."
-            ),
+            "Plugins can use the field that carries a trace across runtimes; none for OpenTelemetry yet.",
         ),
         Pain(
             41,

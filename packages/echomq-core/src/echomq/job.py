@@ -61,6 +61,7 @@ class Job:
         raw_stacktrace: Stack traces as JSON text.
         other_fields: Fields of the hash this version does not know.
         state: Where the job is, if that was asked or is certain.
+        given_options: Options of a job that is about to be added; None if it was read from the server.
     """
 
     keys: Keys
