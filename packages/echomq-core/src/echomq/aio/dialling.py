@@ -71,12 +71,12 @@ class ClientDialler:
                 check_master(await _ask(connection, ROLE), settings.where)
             return self._taken(connection)  # in the same step of the loop, as the contract wants
         except Exception as error:
-            await connection.disconnect(nowait=True)
+            await _let_go(connection)
             if self.options.path is not None:
                 await asyncio.to_thread(embedded.revive, self.options.path)
             raise connect_failure(self.library.exceptions, error, settings.where) from error
         except asyncio.CancelledError:
-            await connection.disconnect(nowait=True)
+            await _let_go(connection)
             raise
 
     def _connection(self, settings: ClientSettings, name: str | None, limit_s: float) -> Any:
@@ -111,7 +111,7 @@ class ClientDialler:
         except Exception as error:
             raise connect_failure(self.library.exceptions, error, f"sentinel {place.where}") from error
         finally:
-            await connection.disconnect(nowait=True)
+            await _let_go(connection)
 
     def _taken(self, connection: Any) -> Line:
         reader, writer = _streams(connection)
@@ -132,6 +132,12 @@ def _streams(connection: Any) -> tuple[asyncio.StreamReader, Any]:
             "install a version of the client library that this driver names in its requirements"
         )
     return reader, writer
+
+
+async def _let_go(connection: Any) -> None:
+    """Close a connection that came to nothing, and let the loop close its socket: this may be its last turn."""
+    await connection.disconnect(nowait=True)
+    await asyncio.sleep(0)
 
 
 async def _ask(connection: Any, parts: tuple[str, ...]) -> Any:
