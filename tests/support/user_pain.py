@@ -288,7 +288,7 @@ SECTIONS: dict[str, tuple[Pain, ...]] = {
             42,
             "felixmosh/bull-board#932",
             "Nobody can find a job by its name or data.",
-            "A search with a budget and a cursor.",
+            "A search with a budget, which says what ended it and never holds up the server.",
         ),
     ),
     "Events and results": (
