@@ -75,12 +75,13 @@ class _Child:
         while True:
             try:
                 message = self.pipe.recv()
+                if isinstance(message, Run):
+                    self._is_busy = True
+                    self._send(Began())
             except (EOFError, OSError):
                 self._leave()
                 return
             if isinstance(message, Run):
-                self._is_busy = True
-                self._send(Began())
                 self._jobs.put(message)
             else:
                 self._answered(message)
