@@ -14,7 +14,7 @@ from echomq import Delay, Job, Unrecoverable
 from echomq.current import bound_context
 from echomq.processes.context import AsyncChildContext, ChildContext
 
-__all__ = ["add_up", "hold", "misbehave", "report", "report_on_a_loop", "where", "work_hard"]
+__all__ = ["add_up", "hold", "misbehave", "report", "report_on_a_loop", "slow_to_load", "where", "work_hard"]
 
 
 MARKS: list[str] = []
@@ -24,6 +24,25 @@ MARKS: list[str] = []
 def where(job: Job) -> Any:
     """Tell which process runs the job, its data, and the marks it was born with."""
     return {"pid": os.getpid(), "parent": os.getppid(), "data": job.data, "marks": MARKS}
+
+
+class SlowToLoad:
+    """A processor that each new process takes long to load, as one with many imports."""
+
+    load_s = 1.5
+
+    def __setstate__(self, _: object) -> None:
+        time.sleep(self.load_s)
+
+    def __getstate__(self) -> object:
+        return True
+
+    def __call__(self, job: Job) -> Any:
+        """Do nothing for long."""
+        return job.data
+
+
+slow_to_load = SlowToLoad()
 
 
 async def add_up(job: Job) -> Any:

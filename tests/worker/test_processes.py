@@ -1,6 +1,7 @@
 """Jobs run in child processes, which may die without harm."""
 
 import asyncio
+import multiprocessing
 import os
 import signal
 import sys
@@ -14,10 +15,24 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from echomq import InvalidOption, JobTimedOut, ProcessDied, RaisedInProcess, Unrecoverable, UsageError, Worker
+from echomq import (
+    InvalidOption,
+    Job,
+    JobTimedOut,
+    Keys,
+    ProcessDied,
+    RaisedInProcess,
+    Unrecoverable,
+    UsageError,
+    Worker,
+)
+from echomq.options import job_options
+from echomq.processes.child import live
+from echomq.processes.pipe import Run
 from support import chores
-from support.chores import add_up, hold, misbehave, report, report_on_a_loop, where, work_hard
-from support.desk import Desk, at_desk, gathered, happens, until
+from support.blocking import Awaited
+from support.chores import add_up, hold, misbehave, report, report_on_a_loop, slow_to_load, where, work_hard
+from support.desk import DEADLINE_S, Desk, at_desk, gathered, happens, until
 from support.servers import Server
 
 
@@ -167,6 +182,32 @@ async def test_limit_kills_the_process(desk: Desk, tmp_path: Path) -> None:
     assert isinstance(error, JobTimedOut)
     assert (await desk.job(job_id)).failed_reason == f"job {job_id} ran longer than 1500 ms and was stopped"
     await _gone(*await _holding(tmp_path / "held"))
+
+
+@pytest.mark.parametrize("make_worker", [Worker, Awaited])
+async def test_limit_counts_from_the_start_of_the_job(redis_server: Server, prefix: str, make_worker: Any) -> None:
+    """A process that takes longer to start than its job may run harms no job, else none would ever begin."""
+    async with at_desk(redis_server.url, prefix, make_worker) as desk:
+        await desk.add(timeout=1_000)
+        await desk.worker(slow_to_load, run_in="process").run(until="drained")
+
+        assert await desk.counts() == {"completed": 1}
+
+
+def test_child_leaves_that_starts_when_its_worker_is_gone() -> None:
+    """A process that is still starting when its worker is killed leaves as well."""
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    child = spawn.Process(target=live, args=(theirs, where))
+    child.start()
+    theirs.close()
+    ours.send(Run(Job.from_options(Keys("work"), "work", None, job_options(), 0), "token"))
+    ours.close()
+    child.join(DEADLINE_S)
+    has_left = child.exitcode is not None
+    child.kill()
+
+    assert has_left
 
 
 async def test_cancelling_kills_the_process(desk: Desk, tmp_path: Path) -> None:

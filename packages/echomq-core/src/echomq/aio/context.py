@@ -9,6 +9,7 @@ Source: protocol spec 05 section 10, Job.
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
@@ -191,12 +192,14 @@ class ThreadContext:
 
     Attributes:
         cancelled: Set when the job should end; nobody can stop a thread, so long work should look at it.
+        began_at_s: From when its limit of time counts, on the monotonic clock.
     """
 
     _context: Context
     _loop: asyncio.AbstractEventLoop = attrs.field(repr=False)
     _loop_thread: int = attrs.field(init=False, repr=False, factory=threading.get_ident)
     cancelled: threading.Event = attrs.field(init=False, repr=False, factory=threading.Event)
+    began_at_s: float = attrs.field(init=False, repr=False, factory=time.monotonic)
     _over: str | None = attrs.field(init=False, repr=False, default=None)
     _on_cancel: Callable[[], object] | None = attrs.field(init=False, repr=False, default=None)
 
@@ -229,6 +232,10 @@ class ThreadContext:
         self.cancelled.set()
         if self._on_cancel is not None:
             self._on_cancel()
+
+    def begins_at(self, moment_s: float) -> None:
+        """Let the limit of time count from then; what runs the job's process calls this."""
+        self.began_at_s = moment_s
 
     def when_cancelled(self, function: Callable[[], object] | None) -> None:
         """Call a function when ``cancelled`` gets set, or at once if it is; what runs the job's process calls this."""

@@ -9,10 +9,11 @@ Source: design.md section 5; protocol spec 05 section 4.7.
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Any
 
 from echomq.errors import JobTimedOut
-from echomq.scheduling.outcome import stopped_with
+from echomq.scheduling.outcome import left_of_limit_s, stopped_with
 
 from .context import ThreadContext
 
@@ -59,7 +60,16 @@ async def attempt(held: "Held", processing: "JobRunner", limit_ms: int | None) -
 
 def _timer(held: "Held", limit_ms: int) -> asyncio.TimerHandle:
     verdict = JobTimedOut(held.job.id, limit_ms)
-    return asyncio.get_running_loop().call_later(limit_ms / 1000, stop, held, verdict)
+    return asyncio.get_running_loop().call_later(limit_ms / 1000, _at_limit, held, verdict)
+
+
+def _at_limit(held: "Held", verdict: JobTimedOut) -> None:
+    began_at_s = held.context.began_at_s if isinstance(held.context, ThreadContext) else 0.0
+    left_s = left_of_limit_s(began_at_s, verdict.timeout_ms, time.monotonic())
+    if not left_s:
+        stop(held, verdict)
+    elif held.attempting:
+        asyncio.get_running_loop().call_later(left_s, _at_limit, held, verdict)
 
 
 def stop(held: "Held", verdict: BaseException) -> bool:

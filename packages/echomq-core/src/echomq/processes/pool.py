@@ -41,6 +41,9 @@ _LEAVE_S = 0.5
 _LOOK_S = 1.0
 """How often to look whether a child lives that says nothing."""
 
+_START_S = 60.0
+"""How long a child may take to start before its job's limit of time counts: a load of imports is not the job's."""
+
 _REAP_S = 5.0
 """How long the system may take to tell how a process ended whose pipe is closed already."""
 
@@ -56,6 +59,10 @@ class JobContext(Protocol):
     @property
     def cancelled(self) -> threading.Event:
         """Set when the job should end."""
+        ...
+
+    def begins_at(self, moment_s: float) -> None:
+        """Let the job's limit of time count from a moment of the monotonic clock, instead of an earlier one."""
         ...
 
     def when_cancelled(self, function: Callable[[], object] | None) -> None:
@@ -247,7 +254,9 @@ class ProcessPool:
             BaseException: What the job raised, see :mod:`echomq.processes.parcel`.
         """
         try:
+            context.begins_at(time.monotonic() + _START_S)
             child = self._begin(job, context)
+            context.begins_at(time.monotonic())
             try:
                 return child.finish(job, context)
             finally:

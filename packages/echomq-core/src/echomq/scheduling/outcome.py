@@ -30,6 +30,7 @@ __all__ = [
     "brake_ms",
     "failure_of",
     "has_attempt_left",
+    "left_of_limit_s",
     "of_error",
     "of_result",
     "of_unknown_backoff",
@@ -136,6 +137,18 @@ def time_limit_ms(job: Job, options: WorkerOptions) -> int | None:
     if own is not None:
         return own
     return limit.get(job.name) if isinstance(limit, Mapping) else limit
+
+
+def left_of_limit_s(began_at_s: float, limit_ms: int, now_s: float) -> float:
+    """Return how much is left of an attempt's limit of time, at most all of it; 0: it is over.
+
+    Args:
+        began_at_s: From when it counts; in the future while the job's process starts.
+        limit_ms: The limit.
+        now_s: The present, on the same clock.
+    """
+    limit_s = limit_ms / 1000
+    return min(max(began_at_s + limit_s - now_s, 0.0), limit_s)
 
 
 def stopped_with(verdict: BaseException, raised: BaseException | None) -> BaseException:

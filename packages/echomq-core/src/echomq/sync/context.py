@@ -6,6 +6,7 @@ Source: protocol spec 05 section 10, Job.
 """
 
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
@@ -71,12 +72,14 @@ class Context:
     Attributes:
         job: The job, with its data as last updated.
         token: What its lock holds.
+        began_at_s: From when its limit of time counts, on the monotonic clock.
     """
 
     job: Job
     token: str
     _host: Host = attrs.field(repr=False)
     _cancelled: threading.Event = attrs.field(init=False, repr=False, factory=threading.Event)
+    began_at_s: float = attrs.field(init=False, repr=False, factory=time.monotonic)
     _on_cancel: Callable[[], object] | None = attrs.field(init=False, repr=False, default=None)
 
     @property
@@ -106,6 +109,10 @@ class Context:
         self._cancelled.set()
         if self._on_cancel is not None:
             self._on_cancel()
+
+    def begins_at(self, moment_s: float) -> None:
+        """Let the limit of time count from then; what runs the job's process calls this."""
+        self.began_at_s = moment_s
 
     def when_cancelled(self, function: Callable[[], object] | None) -> None:
         """Call a function when ``cancelled`` gets set, or at once if it is; what runs the job's process calls this."""

@@ -41,6 +41,7 @@ from echomq.scheduling.outcome import (
     HandedBack,
     Outcome,
     failure_of,
+    left_of_limit_s,
     of_error,
     of_result,
     of_unknown_backoff,
@@ -170,7 +171,14 @@ class Slots:
         limit_ms = time_limit_ms(held.job, self.options)
         if limit_ms is not None:
             verdict = JobTimedOut(held.job.id, limit_ms)
-            self.later(limit_ms / 1000, lambda: self._stop(held, verdict))
+            self.later(limit_ms / 1000, lambda: self._at_limit(held, verdict))
+
+    def _at_limit(self, held: Held, verdict: JobTimedOut) -> None:
+        left_s = left_of_limit_s(held.context.began_at_s, verdict.timeout_ms, time.monotonic())
+        if not left_s:
+            self._stop(held, verdict)
+        elif held.attempting:
+            self.later(left_s, lambda: self._at_limit(held, verdict))
 
     def _judge(self, job: Job, error: BaseException) -> Outcome:
         options = self.options
