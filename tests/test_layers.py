@@ -159,8 +159,8 @@ def _parameters(function: object) -> list[tuple[str, object, object]]:
     return [(one.name, one.kind, one.default) for one in inspect.signature(function).parameters.values()]
 
 
-ASYNCIO_ONLY = {"run_sync", "join", "fetch"}
-"""For programs without an event loop, for which the blocking shell is; groups of workers, jobs fetched by hand."""
+ASYNCIO_ONLY = {"run_sync", "join"}
+"""For programs without an event loop, for which the blocking shell is; groups of workers."""
 
 BLOCKING_ONLY = {"begin", "end"}
 """For groups of workers, whose one thread runs all of them."""

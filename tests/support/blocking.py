@@ -11,6 +11,7 @@ from contextvars import copy_context
 from typing import Any
 
 import attrs
+from typing_extensions import Self
 
 import echomq.sync
 from echomq.job import Job
@@ -111,6 +112,38 @@ def _waited_for(work: Any, loop: asyncio.AbstractEventLoop, ctx: Any) -> Any:
     return result
 
 
+@attrs.define
+class _Fetched:
+    """A job that was fetched, whose end can be told by awaiting."""
+
+    target: Any
+
+    @property
+    def job(self) -> Job:
+        job: Job = self.target.job
+        return job
+
+    @property
+    def ctx(self) -> _Context:
+        return _Context(self.target.ctx)
+
+    async def complete(self, value: Any = None) -> None:
+        await in_thread(self.target.complete, value)
+
+    async def fail(self, error: Any) -> None:
+        await in_thread(self.target.fail, error)
+
+    async def release(self) -> None:
+        await in_thread(self.target.release)
+
+    async def __aenter__(self) -> Self:
+        self.target.__enter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> bool:
+        return bool(await in_thread(self.target.__exit__, *error))
+
+
 class _Blocking:
     """Something blocking that works, awaited."""
 
@@ -150,6 +183,11 @@ class Awaited(_Blocking):
 
     def __init__(self, queue: str, processor: Any, url: Any, **options: Any) -> None:
         self.target = echomq.sync.Worker(queue, _plainly(processor, asyncio.get_event_loop()), url, **options)
+
+    async def fetch(self, timeout: Any = None) -> Any:
+        """Fetch a job in a thread."""
+        fetched = await in_thread(self.target.fetch, timeout)
+        return None if fetched is None else _Fetched(fetched)
 
 
 class AwaitedGroup(_Blocking):

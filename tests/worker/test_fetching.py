@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,12 +11,6 @@ import pytest
 from echomq import Delay, FetchedJob, JobCancelled, LockMissing, NotEncodable, Queue, UsageError, Worker
 from echomq.cancelling import Cancellation
 from support.desk import Desk, gathered, happens
-
-
-@pytest.fixture
-def make_worker() -> Callable[..., Any]:
-    """The worker for asyncio."""
-    return Worker
 
 
 @contextlib.asynccontextmanager
@@ -163,8 +157,9 @@ async def test_closing_gives_back(desk: Desk) -> None:
     await desk.add()
     worker = desk.worker(None, concurrency=2)
     await _fetch(worker)
+    looked = gathered(worker, "drained", 1)
     asked = asyncio.ensure_future(worker.fetch())
-    await asyncio.sleep(0)
+    await happens(looked)
     await happens(worker.close(10))
 
     assert await happens(asked) is None

@@ -341,6 +341,53 @@ def test_jobs_run_in_child_processes(queue: Queue, make_worker: MakeWorker, proc
         os.kill(pid, 0)
 
 
+def test_threads_fetch_from_one_worker(queue: Queue, make_worker: MakeWorker) -> None:
+    """Many threads may fetch from one worker at once: each job goes to one of them, taken once."""
+    added = queue.add_bulk([("work", number) for number in range(40)])
+    worked: list[int] = []
+
+    def fetch_all(worker: Worker) -> None:
+        while (fetched := worker.fetch(500)) is not None:
+            with fetched:
+                worked.append(fetched.job.data)
+
+    with make_worker(None, concurrency=3) as worker:
+        threads = [threading.Thread(target=fetch_all, args=(worker,)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(DEADLINE_S)
+
+    assert sorted(worked) == list(range(40))
+    found = [queue.get_job(job.id) for job in added]
+    assert {(job.is_completed, job.attempts_started) for job in found if job is not None} == {(True, 1)}
+
+
+def test_interrupted_work_waits_again(queue: Queue, make_worker: MakeWorker) -> None:
+    """Ctrl-C in the block of a fetched job costs it no attempt, unlike an error: the job waits again."""
+    job = queue.add("work")
+    with make_worker(None) as worker:
+        fetched = worker.fetch(timeout=20_000)
+        assert fetched is not None
+        with pytest.raises(KeyboardInterrupt), fetched:
+            raise KeyboardInterrupt
+
+    found = queue.get_job(job.id)
+    assert found is not None
+    assert (found.attempts_made, queue.count()) == (0, 1)
+
+
+def test_closed_connection_ends_a_fetch(redis_server: Server, prefix: str) -> None:
+    """A fetch raises when the connection's owner closes it, and so does the next."""
+    connection = echomq.sync.connect(redis_server.url)
+    worker = Worker("work", None, connection, prefix=prefix)
+    assert worker.fetch(timeout=1) is None
+    connection.close()
+    for _ in range(2):
+        with pytest.raises(ConnectionClosed):
+            worker.fetch(timeout=20_000)
+
+
 def test_contexts_are_twins() -> None:
     """What ``ctx`` offers in one shell it offers in the other, with the same parameters."""
     ours, theirs = echomq.aio.context.Context, Context

@@ -7,6 +7,7 @@ from .adding import add, add_bulk
 from .connecting import connect
 from .context import Context, current_context
 from .flow_producer import FlowProducer
+from .manual import FetchedJob
 from .queue import Queue
 from .queue_events import QueueEvents, QueueEventsProducer
 from .worker import Worker
@@ -14,6 +15,7 @@ from .worker_group import WorkerGroup
 
 __all__ = [
     "Context",
+    "FetchedJob",
     "FlowProducer",
     "Queue",
     "QueueEvents",

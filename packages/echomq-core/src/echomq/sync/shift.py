@@ -40,7 +40,7 @@ from .processing import JobRunner
 from .renewal import Lease, Renewal
 from .slots import Slots
 from .threads import Threads
-from .turns import Turn
+from .turns import Access
 from .waiting import Waiting
 
 __all__ = ["Shift"]
@@ -61,7 +61,7 @@ class Shift:
         connection: For all calls but the blocking ones.
         until_drained: Close when there is nothing to do.
         errands: Of the thread that runs the worker.
-        turn: Access to slots that several workers have together; None: all are ours.
+        turn: Who says when slots may be used; None: always.
         is_paused: Begin with taking nothing.
         state: What the worker knows.
         slots: The jobs it holds.
@@ -78,7 +78,7 @@ class Shift:
     connection: Connection
     until_drained: bool
     errands: Errands
-    turn: Turn | None = None
+    turn: Access | None = None
     is_paused: bool = False
     state: WorkerState = attrs.field(init=False)
     slots: Slots = attrs.field(init=False)
@@ -288,7 +288,7 @@ class Shift:
             # Who waits for a turn sits on a marker, and other workers of the queue may have slots.
             self._waiting.wake_others()
 
-    def _granted(self, turn: Turn, count: int) -> None:
+    def _granted(self, turn: Access, count: int) -> None:
         if count and self.state.phase is Phase.OPEN and not self.state.paused:
             self._fetching.fetch(count)
             return

@@ -2,17 +2,47 @@
 
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 import attrs
 
 from echomq.shares import Share
 
-__all__ = ["Turn"]
+__all__ = ["Access", "Turn"]
+
+
+class Access(Protocol):
+    """What a worker asks before it takes jobs; safe in any thread."""
+
+    def ask(self, wanted: int, granted: Callable[[int], object]) -> bool:
+        """Ask for slots; :meth:`fetched` gives back those that are not used.
+
+        Args:
+            wanted: At least 1.
+            granted: Told once how many may be used, at most ``wanted``, in any thread; takes no lock. 0 where
+                nothing is wanted any more.
+
+        Returns:
+            Whether it was told at once.
+        """
+        ...
+
+    def fetched(self) -> None:
+        """Give back the slots of a take that is answered, or not wanted any more; jobs it brought run by now."""
+        ...
+
+    def using(self, running: int, *, is_open: bool) -> None:
+        """Tell how many jobs run now, and whether more are wanted."""
+        ...
+
+    def has_room(self) -> bool:
+        """Tell whether a job may come along when one ends."""
+        ...
 
 
 @attrs.define(eq=False)
 class Turn:
-    """One queue's access to the pool of its group, which the threads of all its workers change.
+    """One queue's :class:`Access` to the pool of its group, which the threads of all its workers change.
 
     Attributes:
         share: What it may use.

@@ -31,8 +31,9 @@ from echomq.surroundings import within_surroundings
 from .connecting import connect
 from .errands import Errands
 from .interrupts import on_interrupt
+from .manual import Manual
 from .plugged import plug_in, with_backoffs
-from .processing import job_runner
+from .processing import JobRunner, job_runner
 from .run import is_open
 from .shift import Shift
 from .working import work
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
     from echomq.keywords import WorkerKeywords
     from echomq.processors import Processors
 
-    from .turns import Turn
+    from .manual import FetchedJob
+    from .turns import Access
 
 __all__ = ["Worker"]
 
@@ -61,6 +63,7 @@ class Worker:
         processor: ``processor(job)`` or ``processor(job, ctx)``; or a mapping, with one for each name of a
             job. What it returns is the job's result, any JSON value; what it raises fails the attempt, but
             the signals of :mod:`echomq.signals` steer. ``async def`` only in child processes (``run_in="process"``).
+            None: jobs are fetched by hand, see :meth:`fetch`.
         connection: A URL, options, a ready client, or an open connection, which is not closed here.
             None takes the URL from ``ECHOMQ_URL``.
         prefix: Name space of the queue.
@@ -73,7 +76,7 @@ class Worker:
     def __init__(
         self,
         queue: str,
-        processor: Processors,
+        processor: Processors | None,
         connection: ConnectionSource = None,
         *,
         prefix: str = DEFAULT_PREFIX,
@@ -84,11 +87,18 @@ class Worker:
         if self.options.run_in == "loop":
             raise UsageError("run_in='loop': this worker has no event loop; run it by echomq.Worker, or in threads")
         self._pool: ProcessPool | None = None
-        if self.options.run_in == "process":
+        self._manual: Manual | None = None
+        runner: JobRunner
+        if processor is None:
+            runner = self._manual = Manual(queue, self._work_for_fetches)
+        elif self.options.run_in == "process":
             self._pool = ProcessPool(processor, self.options.max_jobs_per_child)
+            runner = job_runner(self._pool.run)
+        else:
+            runner = job_runner(processor)
         self._source = connection
         self._listening = Listening(tuple(EVENTS), self._refuse_awaitable)
-        self._run = plug_in(job_runner(self._pool.run if self._pool else processor), self.keys, self._listening)
+        self._run = plug_in(runner, self.keys, self._listening)
         self._life = threading.Lock()
         self._shift: Shift | None = None
         self._gone = threading.Event()
@@ -199,19 +209,21 @@ class Worker:
             finally:
                 self.end(shift)
 
-    def begin(self, errands: Errands, until: Literal["drained"] | None, turn: Turn | None = None) -> Shift:
+    def begin(self, errands: Errands, until: Literal["drained"] | None, turn: Access | None = None) -> Shift:
         """Set up a run, which the caller then works off; what :class:`WorkerGroup` does.
 
         Args:
             errands: Of the thread that does so.
             until: As :meth:`run`.
-            turn: Access to slots that several workers have together.
+            turn: Who says when slots may be used; None: always.
 
         Raises:
             UsageError: As :meth:`run`.
         """
         if until not in (None, "drained"):
             raise UsageError(f"until: expected 'drained' or None, not {until!r}")
+        if self._manual is not None and turn is not self._manual:
+            raise UsageError(f"the worker of queue {self.keys.queue!r} has no processor to run; call fetch")
         with self._life:
             if self._shift is not None:
                 raise UsageError(
@@ -243,6 +255,39 @@ class Worker:
             shift.connection.close()
         self._gone.set()
         self._listening.call("closed")
+
+    def fetch(self, timeout: Duration | None = None) -> FetchedJob | None:
+        """Take a job by hand; for a worker without a processor. Safe in any thread.
+
+        From the first call on the worker works behind the scenes, until :meth:`close`: it renews locks, recovers
+        stalled jobs, and repeats what an outage breaks off. It takes nothing that nobody has asked for, and
+        holds no more than ``concurrency`` jobs.
+
+        Args:
+            timeout: Longest wait for a job, in ms or as ``timedelta``; None: as long as it takes.
+
+        Returns:
+            The job; None if there was none in time, or the worker was closed.
+
+        Raises:
+            UsageError: The worker has a processor, or was closed before.
+            ConnectionClosed: The connection's owner closed it.
+        """
+        if self._manual is None:
+            raise UsageError(f"the worker of queue {self.keys.queue!r} has a processor, which gets its jobs; call run")
+        if self._is_closed:
+            raise UsageError(f"the worker of queue {self.keys.queue!r} was closed; make another")
+        limit_ms = None if timeout is None else duration_ms("timeout", timeout, minimum=1)
+        return self._manual.fetch(None if limit_ms is None else limit_ms / 1000)
+
+    def _work_for_fetches(self, manual: Manual) -> None:
+        errands = Errands()
+        shift = self.begin(errands, None, manual)
+        manual.watch(shift.slots.held)
+        try:
+            work([shift], errands)
+        finally:
+            self.end(shift)
 
     def cancel(self, job_id: str, reason: str | None = None) -> bool:
         """Stop a job that this worker runs, and let it fail for good, whatever attempts are left.
