@@ -28,6 +28,7 @@ ASYNCIO_ONLY = frozenset(
         "test_listeners_can_do_no_harm",
         "test_nothing_works_before_run",
         "test_program_that_ends_gives_jobs_back",
+        "test_steering_from_another_thread",
         "test_stop_from_another_thread",
         "test_strategies_may_be_sync_or_async",
         "test_stubborn_coroutine_is_cancelled_again",

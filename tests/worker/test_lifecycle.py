@@ -371,9 +371,11 @@ async def test_time_left_is_told_while_closing(desk: Desk) -> None:
 
 
 async def test_job_may_stop_its_worker_but_not_wait_for_it(desk: Desk) -> None:
-    """A job that would wait for its own worker to close is told so, and can stop it instead."""
+    """A job that would wait for its own worker to pause or close is told so, and can stop it instead."""
 
     async def work(_: Job) -> str:
+        with pytest.raises(UsageError, match="wait=False"):
+            await worker.pause()
         with pytest.raises(UsageError, match="stop"):
             await worker.close()
         worker.stop()
@@ -523,6 +525,28 @@ async def test_stop_from_another_thread(desk: Desk) -> None:
             await asyncio.to_thread(asyncio.run, worker.close())
         await asyncio.to_thread(worker.stop)
         await happens(gone)
+
+
+async def test_steering_from_another_thread(desk: Desk) -> None:
+    """Another thread can pause, resume and widen a worker; only waiting for it is refused there (pain 28)."""
+    gate = Gate()
+
+    async def elsewhere() -> None:
+        with pytest.raises(UsageError, match="wait=False"):
+            await worker.pause()
+        await worker.pause(wait=False)
+
+    async with desk.working(gate) as worker:
+        paused, resumed = gathered(worker, "paused", 1), gathered(worker, "resumed", 1)
+        await asyncio.to_thread(asyncio.run, elsewhere())
+        await happens(paused)
+        await desk.add_many(3)
+        await asyncio.to_thread(setattr, worker, "concurrency", 3)
+        await asyncio.to_thread(worker.resume)
+        await happens(resumed)
+        await gate.until_inside(3)
+        gate.open.set()
+        await desk.until_counts(completed=3)
 
 
 async def test_connections_are_few_and_go_away(desk: Desk) -> None:

@@ -131,14 +131,13 @@ class Worker:
 
     @property
     def concurrency(self) -> int:
-        """Jobs at one time; may be changed while the worker runs."""
+        """Jobs at one time; may be changed while the worker runs, in any thread."""
         return self.options.concurrency
 
     @concurrency.setter
     def concurrency(self, count: int) -> None:
         self.options = attrs.evolve(self.options, concurrency=count)
-        if self._shift is not None:
-            self._shift.happened(messages.ConcurrencyChanged(count))
+        self._tell(messages.ConcurrencyChanged(count))
 
     @overload
     def on(self, event: str, listener: AnyListener) -> AnyListener: ...
@@ -302,8 +301,7 @@ class Worker:
         """
         limit_ms = self._timeout_ms(timeout)
         if self._shift is not None and self._loop is not None:
-            shift = self._shift
-            self._loop.call_soon_threadsafe(lambda: shift.happened(messages.Closed(limit_ms)))
+            self._loop.call_soon_threadsafe(self._shift.happened, messages.Closed(limit_ms))
 
     async def close(self, timeout: Duration | None = None) -> None:
         """Take no more jobs, let running ones end and store their results, then let go of the server.
@@ -321,10 +319,7 @@ class Worker:
         if shift is None or gone is None:
             self._is_closed = True
             return
-        if any(held.task is asyncio.current_task() for held in shift.slots.held):
-            raise UsageError("a job cannot wait for its own worker to close; call worker.stop() instead")
-        if self._loop is not asyncio.get_running_loop():
-            raise UsageError("the worker runs in another event loop, where it can be closed; call worker.stop() here")
+        self._refuse_to_wait(shift, "close", "worker.stop()")
         self._is_closed = True
         shift.happened(messages.Closed(self._timeout_ms(timeout)))
         await gone.wait()
@@ -333,21 +328,47 @@ class Worker:
         """Take no jobs in this worker until :meth:`resume`; other workers go on.
 
         Args:
-            wait: Return when the running jobs have ended.
+            wait: Return when the running jobs have ended. False also works in jobs and in other threads.
+
+        Raises:
+            UsageError: It would wait for the job that calls it, or in another event loop than the worker's.
         """
+        shift = self._shift
+        if shift is not None and wait:
+            self._refuse_to_wait(shift, "pause", "worker.pause(wait=False)")
         self._is_paused = True
-        if self._shift is not None:
-            self._shift.happened(messages.Paused())
-            if wait:
-                await self._shift.slots.idle()
-        self._listeners.call("paused")
+        self._tell(messages.Paused())
+        if shift is not None and wait:
+            await shift.slots.idle()
+        self._announce("paused")
 
     def resume(self) -> None:
-        """Take jobs again."""
+        """Take jobs again; safe in other threads."""
         self._is_paused = False
+        self._tell(messages.Resumed())
+        self._announce("resumed")
+
+    def _refuse_to_wait(self, shift: Shift, what: str, instead: str) -> None:
+        if any(held.task is asyncio.current_task() for held in list(shift.slots.held)):
+            raise UsageError(f"a job cannot wait for its own worker to {what}; call {instead} instead")
+        if self._loop is not asyncio.get_running_loop():
+            raise UsageError(
+                f"the worker runs in another event loop, where it can be waited for to {what}; call {instead} here"
+            )
+
+    def _tell(self, event: messages.Happened) -> None:
         if self._shift is not None:
-            self._shift.happened(messages.Resumed())
-        self._listeners.call("resumed")
+            self._in_loop(self._shift.happened, event)
+
+    def _announce(self, event: str) -> None:
+        self._in_loop(self._listeners.call, event)
+
+    def _in_loop(self, call: Callable[..., None], *args: Any) -> None:
+        """Call something where the worker runs, whatever thread this is."""
+        if self._shift is None or self._loop is None or self._loop is _running_loop():
+            call(*args)
+        else:
+            self._loop.call_soon_threadsafe(call, *args)
 
     def _timeout_ms(self, timeout: Duration | None) -> int | None:
         return self.options.close_timeout if timeout is None else duration_ms("timeout", timeout)
@@ -355,3 +376,10 @@ class Worker:
     def _interrupted(self, force: bool) -> None:
         if self._shift is not None:
             self._shift.happened(messages.Closed(0 if force else self.options.close_timeout))
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:  # a thread without one
+        return None
