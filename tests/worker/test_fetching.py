@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from echomq import Delay, FetchedJob, JobCancelled, LockMissing, NotEncodable, Queue, UsageError, Worker
+from echomq import (
+    Delay,
+    FetchedJob,
+    JobCancelled,
+    JobHasPendingChildren,
+    LockMissing,
+    NotEncodable,
+    Queue,
+    UsageError,
+    Worker,
+)
 from echomq.cancelling import Cancellation
 from support.desk import Desk, gathered, happens
 
@@ -150,6 +160,18 @@ async def test_mistakes_with_fetched_jobs(desk: Desk) -> None:
 
     with pytest.raises(UsageError, match="call run"):
         await desk.worker(work).fetch()
+
+
+async def test_refused_end_is_raised(desk: Desk) -> None:
+    """An end that the server refuses is raised where it was told, and the attempt fails with it."""
+    job_id = await desk.add()
+    async with _fetching(desk) as worker:
+        fetched = await _fetch(worker)
+        await fetched.ctx.add_child("work", queue="others")
+        with pytest.raises(JobHasPendingChildren):
+            await fetched.complete("too early")
+
+    assert (await desk.job(job_id)).is_failed
 
 
 async def test_closing_gives_back(desk: Desk) -> None:

@@ -377,12 +377,16 @@ def test_interrupted_work_waits_again(queue: Queue, make_worker: MakeWorker) -> 
     assert (found.attempts_made, queue.count()) == (0, 1)
 
 
-def test_closed_connection_ends_a_fetch(redis_server: Server, prefix: str) -> None:
-    """A fetch raises when the connection's owner closes it, and so does the next."""
+def test_closed_connection_ends_fetches(queue: Queue, redis_server: Server, prefix: str) -> None:
+    """Who fetches or completes when the connection's owner has closed it hears so."""
+    queue.add("work")
     connection = echomq.sync.connect(redis_server.url)
     worker = Worker("work", None, connection, prefix=prefix)
-    assert worker.fetch(timeout=1) is None
+    fetched = worker.fetch(timeout=20_000)
+    assert fetched is not None
     connection.close()
+    with pytest.raises(ConnectionClosed):
+        fetched.complete()
     for _ in range(2):
         with pytest.raises(ConnectionClosed):
             worker.fetch(timeout=20_000)

@@ -66,6 +66,8 @@ class FetchedJob:
             NotEncodable: The value is not JSON; the job is still yours.
             UsageError: Its end was told already, or it was stopped: cancelled, or too long at work.
             LockMissing: The lock was lost, and the job may run elsewhere.
+            JobHasPendingChildren: Children of the job have not ended; the attempt has failed with that.
+            ConnectionClosed: The connection's owner closed it; the job is recovered when its lock has run out.
         """
         encode_json(f"the result of job {self.job.id}", value)
         self._check_open()
@@ -79,7 +81,7 @@ class FetchedJob:
             error: Why. Signals of :mod:`echomq.signals` steer, as when a processor raises them.
 
         Raises:
-            UsageError, LockMissing: As :meth:`complete`.
+            UsageError, LockMissing, ConnectionClosed: As :meth:`complete`.
         """
         self._check_open()
         self._outcome.set_exception(EchoMQError(error) if isinstance(error, str) else _raisable(error))
@@ -213,7 +215,7 @@ class Manual:
             if record not in self._held:
                 del self._out[fetched]
                 lost = record.lost or record.given_up
-                fetched.settled(LockMissing("moveToFinished", fetched.job.id) if lost else None)
+                fetched.settled(LockMissing("moveToFinished", fetched.job.id) if lost else record.untold)
 
     def room_for(self, _: int) -> int:
         """No job comes along unasked."""

@@ -80,6 +80,7 @@ class Held:
         attempting: Its code runs.
         over: Its code has ended, or will not be run.
         verdict: What the attempt fails with because it was told to stop.
+        untold: Why its end is not stored as it was told.
     """
 
     job: Job
@@ -94,6 +95,7 @@ class Held:
     attempting: bool = False
     over: bool = False
     verdict: BaseException | None = None
+    untold: BaseException | None = None
 
     @property
     def job_id(self) -> str:
@@ -180,12 +182,14 @@ class Slots:
         try:
             settled = await self._settle(held, outcome, is_repeated=is_repeated)
             if settled.refused is not None:
+                held.untold = settled.refused
                 outcome = await self._judge(held.job, settled.refused)
                 settled = await self._settle(held, outcome)
             if not held.given_up:
                 self.answered()
                 self.announce(held, outcome, settled)
         except EchoMQError as error:
+            held.untold = error
             self.complain(error)
         except asyncio.CancelledError:
             if not (held.lost or held.given_up):

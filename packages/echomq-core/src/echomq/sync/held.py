@@ -36,6 +36,7 @@ class Held:
         attempting: Its code runs.
         over: Its code has ended, or will not be run.
         verdict: What the attempt fails with because it was told to stop.
+        untold: Why its end is not stored as it was told.
         detached: Its code runs on, and its attempt was ended behind its back.
     """
 
@@ -52,6 +53,7 @@ class Held:
     attempting: bool = attrs.field(init=False, default=False)
     over: bool = attrs.field(init=False, default=False)
     verdict: BaseException | None = attrs.field(init=False, default=None)
+    untold: BaseException | None = attrs.field(init=False, default=None)
     detached: bool = attrs.field(init=False, default=False)
 
     @property

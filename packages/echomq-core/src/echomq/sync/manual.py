@@ -61,6 +61,8 @@ class FetchedJob:
             NotEncodable: The value is not JSON; the job is still yours.
             UsageError: Its end was told already, or it was stopped: cancelled, or too long at work.
             LockMissing: The lock was lost, and the job may run elsewhere.
+            JobHasPendingChildren: Children of the job have not ended; the attempt has failed with that.
+            ConnectionClosed: The connection's owner closed it; the job is recovered when its lock has run out.
         """
         encode_json(f"the result of job {self.job.id}", value)
         self._report(lambda: self._outcome.set_result(value))
@@ -72,7 +74,7 @@ class FetchedJob:
             error: Why. Signals of :mod:`echomq.signals` steer, as when a processor raises them.
 
         Raises:
-            UsageError, LockMissing: As :meth:`complete`.
+            UsageError, LockMissing, ConnectionClosed: As :meth:`complete`.
         """
         failure = EchoMQError(error) if isinstance(error, str) else error
         self._report(lambda: self._outcome.set_exception(failure))
@@ -244,7 +246,7 @@ class Manual:
                 if record not in self._held:
                     del self._out[fetched]
                     lost = record.lost or record.given_up.is_set()
-                    fetched.settled(LockMissing("moveToFinished", fetched.job.id) if lost else None)
+                    fetched.settled(LockMissing("moveToFinished", fetched.job.id) if lost else record.untold)
             self._grant()
 
     def has_room(self) -> bool:

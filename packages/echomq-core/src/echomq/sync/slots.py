@@ -129,12 +129,14 @@ class Slots:
             outcome = held.outcome or self._attempt(held)
             settled = self._settle(held, outcome)
             if settled.refused is not None:
+                held.untold = settled.refused
                 outcome = self._judge(held.job, settled.refused)
                 settled = self._settle(held, outcome)
             self._announce(held, outcome, settled)
         except Detached:
             return None
         except BaseException as error:  # noqa: BLE001  # whatever it is, the slot must be free again
+            held.untold = error
             if not held.given_up.is_set():
                 self.complain(error)
         return settled
