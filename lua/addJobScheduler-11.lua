@@ -20,7 +20,7 @@
 -- ARGV[8]  prefix       text    <prefix>:<queue>:
 -- ARGV[9]  producer     text    unused
 -- Reply    [job id, delay in ms]
---          -10          the pattern's next job exists
+--          -10          the pattern's next job exists, or is being run
 --          -11          33 slots in a row are taken
 -- Events   added {jobId, name}, then delayed {jobId, delay = ms when due} or waiting {jobId}
 -- Spec     protocol 02 section 4.1                    Frozen  manifest.toml
@@ -66,6 +66,9 @@ local newOffset = offset
 if every then
   slot, newOffset = nextSlot(not isChanged and previous, every, now, offset, wanted.startDate)
 end
+
+-- A worker may run the job of that slot while the one after it is planned: to add it again would break its run.
+if previous and not every and redis.call('EXISTS', prefix .. jobOf .. slot .. ':lock') == 1 then return -10 end
 
 -- The job already planned makes room, unless a worker has it.
 local isReplaced = false

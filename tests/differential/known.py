@@ -177,6 +177,14 @@ def _colons_found(outcome: Outcome) -> bool:
     return with_colons and all(key in logs for key in outcome.ours if key.endswith((":events", ":meta")))
 
 
+def _running_slot(outcome: Outcome) -> bool:
+    """A worker holds the job of the slot that an upsert asks for; ours leaves it alone."""
+    if outcome.step.script != "addJobScheduler" or outcome.reply_ours != -10 or not outcome.untouched:
+        return False
+    slot, scheduler = outcome.step.args[0], outcome.step.args[2]
+    return f"{_queue(outcome)}:repeat:{scheduler}:{slot}:lock" in outcome.before
+
+
 KNOWN: dict[str, Callable[[Outcome], bool]] = {
     "a refused call keeps lock and fields": _refused,
     "arguments are checked before the first write": _refused_arguments,
@@ -187,6 +195,7 @@ KNOWN: dict[str, Callable[[Outcome], bool]] = {
     "of expired jobs the oldest go first": _oldest_first,
     "ids without a hash are dropped": _orphans_dropped,
     "ids with colons are found in flows": _colons_found,
+    "a running job is not added again by its scheduler": _running_slot,
 }
 
 

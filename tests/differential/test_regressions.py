@@ -43,6 +43,14 @@ def _scheduler() -> Step:
     )
 
 
+def _pattern(slot_ms: int, now_ms: int) -> Step:
+    options = {"repeat": {"pattern": "* * * * *"}, "repeatJobKey": "s"}
+    record = Pack({"name": "n", "pattern": "* * * * *"})
+    return call(
+        Q, "addJobScheduler", str(slot_ms), record, "s", "{}", Pack({}), Pack(options), now_ms, f"{Q}:", ""
+    )  # fmt: skip
+
+
 DEVIATIONS: dict[str, list[Step]] = {
     "a refused call keeps lock and fields": [
         _add("a"),
@@ -81,6 +89,12 @@ DEVIATIONS: dict[str, list[Step]] = {
         _add("a:b:c", "addParentJob"),
         _add("child", parent="a:b:c"),
         call(Q, "removeJob", "child", 0, f"{Q}:", job="child"),
+    ],
+    "a running job is not added again by its scheduler": [
+        _pattern(T, T),
+        _take(),
+        _pattern(T + 60_000, T + 1),
+        _pattern(T, T + 2),
     ],
 }
 

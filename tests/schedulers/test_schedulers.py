@@ -9,7 +9,22 @@ from typing import Any
 
 import pytest
 
-from echomq import InvalidOption, Job, JobBelongsToScheduler, JobState, NotEncodable, Queue, UnknownOption, Worker
+from echomq import (
+    InvalidOption,
+    Job,
+    JobBelongsToScheduler,
+    JobState,
+    Keys,
+    NotEncodable,
+    Queue,
+    SchedulerCollision,
+    UnknownOption,
+    Worker,
+    connect,
+)
+from echomq.calls.schedulers import add_job_scheduler
+from echomq.options import job_options
+from echomq.repeat import Repeat
 from support.desk import happens, until
 from support.servers import Server
 from support.shells import Shell
@@ -269,3 +284,33 @@ async def test_other_mistakes(queue: Queue) -> None:
     unknown: Any = {"atempts": 1}
     with pytest.raises(UnknownOption):
         await queue.upsert_job_scheduler("s", every=1_000, options=unknown)
+
+
+async def test_late_upsert_leaves_the_running_job_alone(redis_server: Server, prefix: str) -> None:
+    """An upsert that was computed before a slot and arrives when its job runs is refused, and the job ends in order."""
+    due_ms = now_ms() // 1_000 * 1_000
+    keys = Keys("mail", prefix)
+    every_second = Repeat(pattern="* * * * * *", tz="UTC")
+    late = add_job_scheduler(keys, "s", every_second, name="s", data={}, options=job_options(), now_ms=due_ms - 1)
+    assert late is not None
+    refused = []
+
+    async with Queue("mail", redis_server.url, prefix=prefix) as queue:
+        connection = connect(redis_server.url)
+
+        async def process(job: Job) -> None:
+            if job.id == f"repeat:s:{due_ms}":
+                for _ in range(2):
+                    with pytest.raises(SchedulerCollision):
+                        await connection.send(late)
+                refused.append(job.id)
+                worker.stop()
+
+        worker = Worker("mail", process, redis_server.url, prefix=prefix)
+        await connection.send(late)
+        await happens(worker.run())
+        await connection.close()
+
+        assert refused == [f"repeat:s:{due_ms}"]
+        assert [job.id for job in await queue.get_jobs("completed")] == refused
+        assert (await queue.get_job_counts("active", "waiting", "delayed"))[JobState.ACTIVE] == 0

@@ -30,12 +30,14 @@ def test_immediate_job_of_another_process() -> None:
 
 
 def test_collision_of_a_regular_job() -> None:
-    """A collision of a regular job is told: trying again would not help."""
+    """Where the job of a slot runs already when the call arrives, the slot after it is asked for, a few times."""
     plan = upsert(cron="* * * * *")
-    assert spoken(next(plan))[2][0] == MINUTE_AFTER
-
+    collision = SchedulerCollision("addJobScheduler", "s")
+    slots = [spoken(call)[2][0] for call in (next(plan), plan.throw(collision), plan.throw(collision))]
     with pytest.raises(SchedulerCollision):
-        plan.throw(SchedulerCollision("addJobScheduler", "s"))
+        plan.throw(collision)
+
+    assert slots == [MINUTE_AFTER, "1700000100000", "1700000160000"]
 
 
 def test_nothing_to_make() -> None:

@@ -249,10 +249,14 @@ def test_unhandled_interrupt_ends_the_run(queue: Queue, make_worker: MakeWorker)
     """Where the host leaves Ctrl-C alone, it ends the run as any other code, and running jobs wait again."""
     gate = Gate()
     queue.add("work", 1)
-    sending = send_soon([signal.SIGINT], lambda: bool(gate.inside), lambda: None)
-    with pytest.raises(KeyboardInterrupt):
-        make_worker(gate).run(handle_signals=False)
-    sending.join()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    try:
+        sending = send_soon([signal.SIGINT], lambda: bool(gate.inside), lambda: None)
+        with pytest.raises(KeyboardInterrupt):
+            make_worker(gate).run(handle_signals=False)
+        sending.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
     assert queue.count() == 1
 

@@ -65,7 +65,6 @@ def upsert(
         name=scheduler_id if name is None else name,
         data={} if data is None else data,
         options=job_options(**{**defaults, **(options or {})}),
-        now_ms=now_ms,
     )
     try:
         repeat = Repeat(
@@ -78,23 +77,34 @@ def upsert(
             offset=offset,
             immediately=immediately,
         )
-        return _made(build(repeat), lambda: build(attrs.evolve(repeat, immediately=False)))
+        first = build(repeat, now_ms=now_ms)
+        return _made(first, lambda taken_ms: build(attrs.evolve(repeat, immediately=False), now_ms=taken_ms))
     except InvalidOption as error:
         if error.field not in _SPELLED:
             raise
         raise InvalidOption(_SPELLED[error.field], str(error).partition(": ")[2]) from None
 
 
-def _made(first: ScriptCall[Job] | None, regular: Callable[[], ScriptCall[Job] | None]) -> Plan[Job | None]:
-    try:
-        job: Job | None = None if first is None else (yield first)
-    except SchedulerCollision:
-        # Another process made the immediate job in the same millisecond, and it runs: what is left is the next one.
-        following = regular()
-        if following is None or following == first:
-            raise
-        job = yield following
+def _made(call: ScriptCall[Job] | None, after: Callable[[int], ScriptCall[Job] | None]) -> Plan[Job | None]:
+    job: Job | None = None
+    for left in reversed(range(_TRIES)):
+        if call is None:
+            break
+        try:
+            job = yield call
+        except SchedulerCollision:
+            # The slot came while the call was on its way, and its job runs: what is left is the slot after it.
+            following = after(int(call.args[0]))
+            if following is None or following == call or not left:
+                raise
+            call = following
+        else:
+            break
     return job
+
+
+_TRIES = 3
+"""Slots that may come and be taken while calls are on their way."""
 
 
 _SPELLED = {"pattern": "cron", "start_date": "start", "end_date": "end"}
