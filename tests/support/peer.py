@@ -134,6 +134,8 @@ class Peer:
         """Hand out answers and note what happened, until the process ends."""
         assert self._process.stdout is not None
         async for line in self._process.stdout:
+            if not line.endswith(b"\n"):
+                break  # the process was ended in the middle of a word
             message = json.loads(line)
             if "id" in message:
                 self._resolve(message)
