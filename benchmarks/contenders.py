@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-__all__ = ["CONTENDERS", "NODE_FOLDER", "Contender", "command_of"]
+__all__ = ["CONTENDERS", "NODE_FOLDER", "Contender", "command_of", "last_line"]
 
 HERE = Path(__file__).parent
 CACHE = HERE.parent / ".cache" / "benchmarks"

@@ -103,7 +103,7 @@ class Goal:
 
     Attributes:
         text: In words.
-        reached: From all figures, the one to judge; None without figures.
+        figures: From all that was measured, the values to judge; none where nothing was.
         least: Wanted at least.
         most: Wanted at most.
     """

@@ -1,7 +1,5 @@
 """The page about errors knows every error there is."""
 
-import importlib.util
-import sys
 from types import ModuleType
 from typing import Any
 
@@ -9,9 +7,8 @@ import pytest
 
 import echomq
 from echomq import errors, signals
+from support.programs import load_program
 from support.server_files import CHECKOUT
-
-SCRIPT = CHECKOUT / "scripts" / "errors_page.py"
 
 ABSTRACT = {errors.EchoMQError, errors.UsageError, errors.ScriptError, errors.DriverError, errors.JobSignal}
 """Roots of the tree that nobody raises; their sections say what they have in common."""
@@ -20,13 +17,7 @@ ABSTRACT = {errors.EchoMQError, errors.UsageError, errors.ScriptError, errors.Dr
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
     """The script that writes the page."""
-    spec = importlib.util.spec_from_file_location("errors_page", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_program("errors_page")
 
 
 def test_page_is_up_to_date(script: ModuleType) -> None:

@@ -1,28 +1,20 @@
 """The page about the state of the protocol is about the scripts and vectors of today."""
 
-import importlib.util
 import json
-import sys
 from types import ModuleType
 
 import pytest
 
+from support.programs import load_program
 from support.server_files import CHECKOUT
 
-SCRIPT = CHECKOUT / "scripts" / "protocol_status.py"
 HINT = "run: nox -s status"
 
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
     """The script that writes the page."""
-    spec = importlib.util.spec_from_file_location("protocol_status", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_program("protocol_status")
 
 
 def test_page_is_up_to_date(script: ModuleType) -> None:

@@ -1,27 +1,18 @@
 """Each trouble that users had elsewhere is named by a test, and the page about it is that of today."""
 
-import importlib.util
-import sys
 from types import ModuleType
 
 import pytest
 
+from support.programs import load_program
 from support.server_files import CHECKOUT
 from support.user_pain import PAINS, proofs
-
-SCRIPT = CHECKOUT / "scripts" / "user_pain_page.py"
 
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
     """The script that writes the page."""
-    spec = importlib.util.spec_from_file_location("user_pain_page", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_program("user_pain_page")
 
 
 def test_each_entry_is_shown() -> None:
