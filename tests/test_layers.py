@@ -27,7 +27,7 @@ TREE = [
     "calls.schedulers",
     "calls.repair",
     *("calls.clients", "flow", "flow_view", "plans", "cancelling", "endings", "family", "schedules"),
-    *("removal", "rerun", "listing", "search", "prometheus", "watching", "closing"),
+    *("removal", "rerun", "listing", "search", "watching", "gauging", "prometheus", "closing"),
     *("diagnosis.findings", "diagnosis.facts", "diagnosis.asking", "diagnosis.rights", "diagnosis.relations"),
     *("diagnosis.sampling", "diagnosis.gathering", "diagnosis.judging_server", "diagnosis.judging_queue", "diagnosis"),
     *("scheduling", "scheduling.state", "scheduling.messages", "scheduling.timing", "scheduling.outcome"),
@@ -35,7 +35,8 @@ TREE = [
     *("processors", "shares", "health"),
     *("driver", "address", "resp", "links", "cluster", "sentinel", "client_errors", "client_settings"),
     # SHELLS begin here: they read files, clocks and sockets.
-    *("clock", "surroundings", "current", "complaints", "listening", "freeze", "scripts", "exchange", "middleware"),
+    *("clock", "surroundings", "current", "complaints", "listening", "freeze", "scripts", "exchange"),
+    *("layers", "middleware"),
     *("hookspecs", "extensions", "registry", "plugins"),
     *("embedded_guard", "embedded_folder", "embedded"),
     *("processes", "sync", "aio", "", "tasks"),

@@ -367,8 +367,9 @@ async def _has_done(sides: Sides, count: int) -> bool:
 
 
 def _numbers(lines: list[str]) -> list[str]:
-    """The lines but for the free text, and for a state that 6.0 did away with."""
-    return [line for line in lines if not line.startswith("# HELP") and 'state="paused"' not in line]
+    """The lines but for the free text, for what only we tell, and for a state that 6.0 did away with."""
+    bare = (line for line in lines if not line.startswith("# HELP") and "echomq_" not in line)
+    return [line for line in bare if 'state="paused"' not in line]
 
 
 EXCHANGES: dict[str, Exchange] = {

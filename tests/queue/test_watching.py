@@ -74,7 +74,8 @@ async def test_prometheus(queue: Queue, stored: Stored) -> None:
     assert f'bullmq_job_completed_total{{queue="mail", {labels}}} 3' in lines
     assert f'bullmq_job_failed_total{{queue="mail", {labels}}} 0' in lines
     assert [line.split()[2] for line in lines if line.startswith("# TYPE")] == [
-        *("bullmq_job_count", "bullmq_job_completed_total", "bullmq_job_failed_total")
+        *("bullmq_job_count", "bullmq_job_completed_total", "bullmq_job_failed_total"),
+        "echomq_oldest_waiting_seconds",
     ]
     assert lines[-1]
 
@@ -96,6 +97,8 @@ async def test_latency(queue: Queue) -> None:
     await queue.add("urgent", priority=1)
 
     assert await queue.get_latency_ms() > 1_000_000
+    [told] = [line for line in (await queue.prometheus()).split("\n") if line.startswith("echomq_oldest")]
+    assert float(told.removeprefix('echomq_oldest_waiting_seconds{queue="mail"} ')) > 1_000
 
 
 async def test_settings_of_the_queue(queue: Queue) -> None:

@@ -100,12 +100,16 @@ class Extensions:
     Attributes:
         add_layers: Around each add, from the outermost.
         processing_layers: Around each job of a worker, from the outermost.
+        operation_layers: Around each bulk, flow and upsert of a scheduler, from the outermost.
+        child_layers: Around each job of a child process, from the outermost.
         backoff_strategies: By type.
         commands: Add commands to the command line.
     """
 
     add_layers: tuple[Layer, ...] = ()
     processing_layers: tuple[Layer, ...] = ()
+    operation_layers: tuple[Layer, ...] = ()
+    child_layers: tuple[Layer, ...] = ()
     backoff_strategies: Mapping[str, BackoffStrategy] = attrs.field(factory=dict)
     commands: tuple[Hook, ...] = ()
     _heard: tuple[tuple[str, Hook], ...] = ()
@@ -126,6 +130,8 @@ class Extensions:
         self._answers = answers
         self.add_layers = (*before, *_layers(ordered, "around_add"))
         self.processing_layers = _layers(ordered, "around_processing")
+        self.operation_layers = _layers(ordered, "around_operation")
+        self.child_layers = _layers(ordered, "in_child")
         self.backoff_strategies = strategies
         self.commands = tuple(hooks_of(manager, "echomq_register_commands"))
         self._heard = tuple((event, hook) for event, (name, _) in _HEARD.items() for hook in hooks_of(manager, name))

@@ -11,9 +11,9 @@ Source: design.md section 7.
 """
 
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
@@ -22,14 +22,17 @@ from .errors import BulkAddFailed, EchoMQError, JobSignal, PluginError
 from .family import add_flow as plan_flow
 from .flow import Flow, FlowTree
 from .job import Job
+from .layers import AroundAdd, AroundOperation, AroundProcessing, Layer, Middleware, Operation, Report, within
 from .plans import Plan
 from .plans import add_bulk as plan_bulk
 
 __all__ = [
     "AroundAdd",
+    "AroundOperation",
     "AroundProcessing",
     "Layer",
     "Middleware",
+    "Operation",
     "Report",
     "add",
     "add_bulk",
@@ -41,57 +44,6 @@ __all__ = [
 ]
 
 Yielded = TypeVar("Yielded")
-
-AroundAdd: TypeAlias = Callable[[Job], Generator[Job, Job, None]]
-"""Called with the job, yields the job to add, receives it with its id; a failed add is raised at the ``yield``."""
-
-AroundProcessing: TypeAlias = Callable[[Job], Generator[Job, Any, Any] | AsyncGenerator[Job, Any]]
-"""Called with the job, yields the job to process, receives the result; what the job raised is raised at the
-``yield``. What a plain generator returns, unless None, becomes the result."""
-
-Report: TypeAlias = Callable[[PluginError], None]
-"""Is told what a plugin did wrong."""
-
-
-@attrs.frozen(kw_only=True)
-class Middleware:
-    """Code around adding, around processing, or both.
-
-    Attributes:
-        around_add: A generator function of (job); on the event loop it must not block.
-        around_processing: A generator function of (job), plain or ``async``.
-        order: Layers of lower order lie further out; those of the same order go by the plugin's name.
-        required: What it raises before its ``yield`` fails the add or the attempt, and what it raises
-            after a job was processed fails the attempt. False: it is only reported.
-    """
-
-    around_add: AroundAdd | None = None
-    around_processing: AroundProcessing | None = None
-    order: int = 0
-    required: bool = False
-
-
-@attrs.frozen(kw_only=True)
-class Layer:
-    """One generator function of a plugin.
-
-    Attributes:
-        plugin: Its name.
-        role: ``around_add`` or ``around_processing``.
-        function: The generator function.
-        required: See :class:`Middleware`.
-    """
-
-    plugin: str
-    role: str
-    function: Callable[[Job], Any]
-    required: bool = False
-
-    def problem(self, error: BaseException) -> PluginError:
-        """Return what to report when the function has raised this."""
-        told = PluginError(f"plugin {self.plugin!r}: {self.role} raised {error!r}")
-        told.__cause__ = error
-        return told
 
 
 @attrs.define
@@ -190,13 +142,25 @@ def _send_one(jobs: Sequence[Job]) -> Plan[list[Job]]:
     return [job.with_id((yield add_job(job)))]
 
 
-def add_bulk(layers: Sequence[Layer], jobs: Sequence[Job], report: Report, *, atomic: bool) -> Plan[list[Job]]:
-    """Add many jobs, each through all layers; raises as :func:`through`."""
-    return (yield from through(layers, jobs, report, partial(plan_bulk, atomic=atomic)))
+def add_bulk(
+    layers: Sequence[Layer], jobs: Sequence[Job], report: Report, *, atomic: bool, around: Sequence[Layer] = ()
+) -> Plan[list[Job]]:
+    """Add many jobs, each through all layers, inside those around operations; raises as :func:`through`."""
+    plan = through(layers, jobs, report, partial(plan_bulk, atomic=atomic))
+    if not jobs:
+        return (yield from plan)
+    return (yield from within(around, Operation(name="add_bulk", keys=jobs[0].keys, jobs=jobs), plan, report))
 
 
-def add_flow(layers: Sequence[Layer], flow: Flow, report: Report) -> Plan[tuple[FlowTree, ...]]:
-    """Add flows, each job through all layers; raises as :func:`through`. Layers cannot change ids and queues."""
+def add_flow(
+    layers: Sequence[Layer], flow: Flow, report: Report, *, around: Sequence[Layer] = ()
+) -> Plan[tuple[FlowTree, ...]]:
+    """Add flows as :func:`add_bulk` adds jobs. Layers cannot change ids and queues."""
+    operation = Operation(name="add_flow", keys=flow.jobs[0].keys, jobs=flow.jobs)
+    return (yield from within(around, operation, _flow(layers, flow, report), report))
+
+
+def _flow(layers: Sequence[Layer], flow: Flow, report: Report) -> Plan[tuple[FlowTree, ...]]:
     trees: list[FlowTree] = []
 
     def send(jobs: list[Job]) -> Plan[list[Job]]:

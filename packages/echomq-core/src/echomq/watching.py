@@ -3,7 +3,9 @@
 Source: protocol spec 05 sections 1 and 10.
 """
 
-from .call import Batch, Command
+from collections.abc import Iterable
+
+from .call import Batch, Command, ScriptCall
 from .calls.clients import Client, get_event_readers, get_workers
 from .calls.query import get_jobs
 from .errors import EchoMQError, ServerRefused
@@ -12,7 +14,7 @@ from .keys import Keys
 from .plans import Plan
 from .states import JobState
 
-__all__ = ["event_readers", "latency", "workers"]
+__all__ = ["event_readers", "first_in_line", "latency", "longest_wait_ms", "workers"]
 
 
 def workers(keys: Keys) -> Plan[list[Client]]:
@@ -43,15 +45,21 @@ def _listed(command: Command[list[Client]]) -> Plan[list[Client]]:
 
 def latency(keys: Keys, now_ms: int) -> Plan[int]:
     """Return for how long the job that is first in line has waited since it could run; 0 if none waits."""
-    outcomes = yield Batch(
-        requests=tuple(
-            get_jobs(keys, [state], 0, 0, ascending=True) for state in (JobState.WAITING, JobState.PRIORITIZED)
-        )
-    )
+    outcomes = yield Batch(requests=first_in_line(keys))
     for outcome in outcomes:
         if isinstance(outcome, EchoMQError):
             raise outcome
-    return max((0, *(now_ms - _ready_ms(job) for jobs in outcomes for job in jobs)))
+    return longest_wait_ms(outcomes, now_ms)
+
+
+def first_in_line(keys: Keys) -> tuple[ScriptCall[list[Job]], ...]:
+    """Read the jobs that workers take next, if there are any."""
+    return tuple(get_jobs(keys, [state], 0, 0, ascending=True) for state in (JobState.WAITING, JobState.PRIORITIZED))
+
+
+def longest_wait_ms(found: Iterable[list[Job]], now_ms: int) -> int:
+    """Return for how long these jobs have waited at most, as replies to :func:`first_in_line`."""
+    return max((0, *(now_ms - _ready_ms(job) for jobs in found for job in jobs)))
 
 
 def _ready_ms(job: Job) -> int:

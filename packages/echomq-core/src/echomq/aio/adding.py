@@ -99,6 +99,7 @@ async def add_bulk(
     async with opened(connection) as link:
         if link.is_cluster:
             check_together(new)
-        if layers := plugins.extensions().add_layers:
-            return await perform(link, middleware.add_bulk(layers, new, report, atomic=atomic))
+        layers, around = plugins.extensions().add_layers, plugins.extensions().operation_layers
+        if layers or around:
+            return await perform(link, middleware.add_bulk(layers, new, report, atomic=atomic, around=around))
         return await perform(link, plans.add_bulk(new, atomic=atomic))

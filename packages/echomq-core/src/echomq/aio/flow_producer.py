@@ -105,8 +105,9 @@ class FlowProducer:
         if not flow.trees:
             return []
         await self._check_slots(flow)
-        if layers := plugins.extensions().add_layers:
-            return list(await perform(self._connection, middleware.add_flow(layers, flow, report)))
+        layers, around = plugins.extensions().add_layers, plugins.extensions().operation_layers
+        if layers or around:
+            return list(await perform(self._connection, middleware.add_flow(layers, flow, report, around=around)))
         return list(await perform(self._connection, family.add_flow(flow)))
 
     async def get_flow(

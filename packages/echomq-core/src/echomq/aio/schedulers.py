@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from echomq import schedules
 from echomq.calls import schedulers as scheduler_calls
 from echomq.clock import wall_ms
+from echomq.extensions import report
+from echomq.layers import Operation, within
 
 if TYPE_CHECKING:
     from echomq.calls.schedulers import JobScheduler
@@ -91,7 +93,8 @@ async def upsert_job_scheduler(
         options=options,
         now_ms=wall_ms(),
     )
-    return await self._perform(plan)
+    operation = Operation(name="upsert_job_scheduler", keys=self.keys, scheduler_id=scheduler_id)
+    return await self._perform(within(self._extensions.operation_layers, operation, plan, report))
 
 
 async def get_job_scheduler(self: Queue, scheduler_id: str) -> JobScheduler | None:

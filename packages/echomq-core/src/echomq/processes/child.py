@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from echomq import plugins
 from echomq.codec import encode_json
 from echomq.current import bind_context
+from echomq.extensions import report
 from echomq.job import Job
+from echomq.middleware import process_plainly
 from echomq.processors import Processors, is_coroutine_function, no_processor, takes_context
 
 from .context import AsyncChildContext, ChildContext
@@ -110,6 +113,9 @@ class _Child:
             return Raised(packed(error))
 
     def _result(self, job: Job, token: str) -> Any:
+        return process_plainly(plugins.extensions().child_layers, job, report, lambda job: self._run(job, token))
+
+    def _run(self, job: Job, token: str) -> Any:
         function = self._processor(job)
         plain = ChildContext(job, token, self._ask)
         context = AsyncChildContext(plain) if is_coroutine_function(function) else plain

@@ -96,6 +96,7 @@ def add_bulk(
     with opened(connection) as link:
         if link.is_cluster:
             check_together(new)
-        if layers := plugins.extensions().add_layers:
-            return perform(link, middleware.add_bulk(layers, new, report, atomic=atomic))
+        layers, around = plugins.extensions().add_layers, plugins.extensions().operation_layers
+        if layers or around:
+            return perform(link, middleware.add_bulk(layers, new, report, atomic=atomic, around=around))
         return perform(link, plans.add_bulk(new, atomic=atomic))

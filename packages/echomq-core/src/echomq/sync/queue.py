@@ -135,8 +135,9 @@ class Queue:
         new = plans.drafts(self.keys, jobs, self._defaults, wall_ms())
         if self._connection.is_cluster:
             check_together(new)
-        if layers := self._extensions.add_layers:
-            return self._perform(middleware.add_bulk(layers, new, report, atomic=atomic))
+        layers, around = self._extensions.add_layers, self._extensions.operation_layers
+        if layers or around:
+            return self._perform(middleware.add_bulk(layers, new, report, atomic=atomic, around=around))
         return self._perform(plans.add_bulk(new, atomic=atomic))
 
     # -- the queue ------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from echomq import schedules
 from echomq.calls import schedulers as scheduler_calls
 from echomq.clock import wall_ms
+from echomq.extensions import report
+from echomq.layers import Operation, within
 
 if TYPE_CHECKING:
     from echomq.calls.schedulers import JobScheduler
@@ -86,7 +88,8 @@ def upsert_job_scheduler(
         options=options,
         now_ms=wall_ms(),
     )
-    return self._perform(plan)
+    operation = Operation(name="upsert_job_scheduler", keys=self.keys, scheduler_id=scheduler_id)
+    return self._perform(within(self._extensions.operation_layers, operation, plan, report))
 
 
 def get_job_scheduler(self: Queue, scheduler_id: str) -> JobScheduler | None:

@@ -32,7 +32,7 @@ def get_metrics(self: Queue, state: JobState | str, start: int = 0, end: int = -
 
 
 def prometheus(self: Queue, labels: Mapping[str, object] | None = None) -> str:
-    """Return the queue's counts and totals as text for Prometheus, under the names that BullMQ gives them.
+    """Return counts, totals and the age of the oldest waiting job as text for Prometheus, named as by BullMQ.
 
     Totals are 0 unless a worker counts (its option ``metrics``).
 
@@ -42,7 +42,7 @@ def prometheus(self: Queue, labels: Mapping[str, object] | None = None) -> str:
     Raises:
         InvalidOption: A label's name is not one.
     """
-    return self._perform(prometheus_text.exposition(self.keys, labels))
+    return self._perform(prometheus_text.exposition(self.keys, labels, wall_ms()))
 
 
 def get_latency_ms(self: Queue) -> int:
