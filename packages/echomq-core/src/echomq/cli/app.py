@@ -14,13 +14,18 @@ from echomq import plugins
 from echomq.errors import EchoMQError, PluginError, UsageError
 
 from . import FAILURE, INTERRUPTED, USAGE, version_text
+from .acting import promote, remove, retry
 from .check import check
 from .counts import counts
 from .demo import demo
 from .doctor import doctor
 from .find import find
+from .flow import flow
 from .jobs import add
+from .queues import clean, drain, list_queues, obliterate, pause, resume
 from .scripts import export
+from .show import show
+from .top import top
 from .worker import worker
 
 __all__ = ["app", "run"]
@@ -33,22 +38,31 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-jobs = typer.Typer(help="The jobs of a queue.")
+jobs = typer.Typer(help="The jobs of a queue: find, show, retry, promote, remove.")
+queues = typer.Typer(help="The queues of a server: list, pause, resume, drain, clean, obliterate.")
 scripts = typer.Typer(help="The Lua scripts that move jobs.")
 
 app.command()(demo)
 app.command()(worker)
 app.command()(add)
 app.command()(counts)
+app.command()(top)
+app.command()(flow)
 app.command()(doctor)
 app.command()(check)
 app.add_typer(jobs, name="jobs")
+app.add_typer(queues, name="queues")
 app.add_typer(scripts, name="lua")
-jobs.command()(find)
+for _command in (find, show, retry, promote, remove):
+    jobs.command()(_command)
+queues.command("list")(list_queues)
+for _change in (pause, resume, drain, clean, obliterate):
+    queues.command()(_change)
 scripts.command()(export)
 
 
 @jobs.callback(invoke_without_command=True)
+@queues.callback(invoke_without_command=True)
 @scripts.callback(invoke_without_command=True)
 def _group(context: typer.Context) -> None:
     # That this function exists keeps a command a name of its own though it is the only one of its group.

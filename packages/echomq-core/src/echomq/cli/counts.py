@@ -2,45 +2,33 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from rich.console import Console, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
-from echomq.call import Batch
-from echomq.calls import query
-from echomq.calls import queue as queue_calls
 from echomq.driver import Connection
-from echomq.errors import EchoMQError, UsageError
+from echomq.errors import UsageError
 from echomq.keys import Keys
-from echomq.states import JobState
 
 from .connecting import connected
+from .looking import counted, named_or_all
 from .parameters import PREFIX, Prefix, Url
+from .tables import COLOURS, bare_table
 
-__all__ = ["COLOURS", "counts"]
-
-COLOURS: Mapping[JobState, str] = {
-    JobState.WAITING: "yellow",
-    JobState.PRIORITIZED: "magenta",
-    JobState.DELAYED: "cyan",
-    JobState.ACTIVE: "blue",
-    JobState.WAITING_CHILDREN: "bright_black",
-    JobState.COMPLETED: "green",
-    JobState.FAILED: "red",
-}
-"""State -> its colour, in the order of a job's life."""
+__all__ = ["counts"]
 
 Counted = dict[str, dict[str, int | bool]]
 """Queue -> state -> number of jobs, and ``paused`` -> whether it is."""
 
 
 def counts(
-    queues: Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Names of queues.")],
+    queues: Annotated[
+        list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Names of queues; none: all of the prefix.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep showing, until Ctrl-C.")] = False,
     interval: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Between two looks with --watch.")] = 1.0,
@@ -50,8 +38,9 @@ def counts(
     """Show how many jobs each QUEUE has in each state."""
     if as_json and watch:
         raise UsageError("--json shows one moment and does not go with --watch")
-    keys = [Keys(queue, prefix) for queue in queues]
+    _ = [Keys(queue, prefix) for queue in queues or ()]  # a wrong name is told before the server is asked
     with connected(url) as connection:
+        keys = named_or_all(connection, queues, prefix)
         if as_json:
             print(json.dumps(_count(connection, keys)))
         elif watch:
@@ -68,22 +57,14 @@ def _watch(connection: Connection, keys: Sequence[Keys], interval_s: float) -> N
 
 
 def _count(connection: Connection, keys: Sequence[Keys]) -> Counted:
-    requests = [
-        request for queue in keys for request in (query.get_counts(queue, COLOURS), queue_calls.is_paused(queue))
-    ]
-    outcomes = connection.send_batch(Batch(requests=tuple(requests)))
-    for outcome in outcomes:
-        if isinstance(outcome, EchoMQError):
-            raise outcome
     return {
-        queue.queue: {**{state.value: found[state] for state in COLOURS}, "paused": paused}
-        for queue, found, paused in zip(keys, outcomes[::2], outcomes[1::2], strict=True)
+        queue.queue: {**{state.value: found[state] for state in COLOURS}, "paused": meta.is_paused}
+        for queue, (found, meta) in zip(keys, counted(connection, keys), strict=True)
     }
 
 
 def _table(counted: Counted) -> RenderableType:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("queue", overflow="fold")
+    table = bare_table("queue")
     for state, colour in COLOURS.items():
         table.add_column(state.value.replace("-", " "), justify="right", style=colour)
     for queue, found in counted.items():

@@ -19,7 +19,7 @@ from echomq.demo.stories import Story
 from echomq.demo.tally import FileResult, percentile
 from echomq.states import JobState
 
-from .counts import COLOURS
+from .tables import COLOURS
 
 __all__ = ["LiveView", "PlainView", "View", "results", "title_of"]
 
