@@ -640,9 +640,9 @@ async def test_worker_can_run_again(desk: Desk) -> None:
 
 
 async def test_closed_worker_does_not_run(desk: Desk) -> None:
-    """A worker that was closed refuses to run, so that a late run cannot outlive its host."""
-    worker = desk.worker(nothing)
-    await worker.close()
+    """A worker that ran and was closed refuses to run, so that a late run cannot outlive its host."""
+    async with desk.working(nothing) as worker:
+        pass
 
     with pytest.raises(UsageError, match="closed"):
         await worker.run()

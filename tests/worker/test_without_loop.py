@@ -261,6 +261,39 @@ def test_unhandled_interrupt_ends_the_run(queue: Queue, make_worker: MakeWorker)
     assert queue.count() == 1
 
 
+def test_steered_by_a_signal_handler(queue: Queue, make_worker: MakeWorker) -> None:
+    """A handler of signals may pause, resume, widen and stop the worker of its thread, whatever that is doing."""
+    worker, wishes = make_worker(nothing, concurrency=4), iter(range(1_000))
+
+    def steer(*_: Any) -> None:
+        wish = next(wishes)
+        worker.pause(wait=False)
+        worker.concurrency = 1 + wish % 4
+        worker.resume()
+        if wish == 300:
+            worker.stop()
+
+    def send() -> None:
+        while not ended.is_set():
+            os.kill(os.getpid(), signal.SIGUSR1)
+            time.sleep(0.001)
+
+    ended = threading.Event()
+    before = signal.signal(signal.SIGUSR1, steer)
+    sending = threading.Thread(target=send)
+    try:
+        queue.add_bulk([("work", number) for number in range(500)])
+        sending.start()
+        worker.run()
+    finally:
+        ended.set()
+        sending.join()
+        signal.signal(signal.SIGUSR1, before)
+
+    assert next(wishes) > 300
+    assert not queue.get_job_ids("active")
+
+
 class Hearing:
     """A plugin with hooks and layers of both kinds."""
 

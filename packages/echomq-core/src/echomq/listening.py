@@ -6,6 +6,7 @@ of ``error``), never thrown into the worker or a job.
 
 import inspect
 import logging
+import threading
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
@@ -49,6 +50,8 @@ class Listening:
     events: tuple[str, ...]
     awaited: Callable[[str, Any], None]
     _by_event: dict[str, tuple[Callable[..., Any], ...]] = attrs.field(init=False, factory=dict)
+    _lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
+    """Listeners may come and go in any thread; who calls them needs no lock."""
 
     def add(self, event: str, listener: Callable[..., Any]) -> None:
         """Call a listener at each event of that name.
@@ -58,11 +61,13 @@ class Listening:
         """
         if event not in self.events:
             raise UnknownOption(event, next(iter(get_close_matches(event, self.events, n=1)), None))
-        self._by_event[event] = (*self._by_event.get(event, ()), listener)
+        with self._lock:
+            self._by_event[event] = (*self._by_event.get(event, ()), listener)
 
     def remove(self, event: str, listener: Callable[..., Any]) -> None:
         """Forget a listener; one that is not known is no error."""
-        self._by_event[event] = tuple(known for known in self._by_event.get(event, ()) if known is not listener)
+        with self._lock:
+            self._by_event[event] = tuple(known for known in self._by_event.get(event, ()) if known is not listener)
 
     def call(self, event: str, *args: Any) -> None:
         """Call the listeners of an event, in the order they were added."""

@@ -50,6 +50,10 @@ class Listeners:
         except Exception as error:  # noqa: BLE001  # a listener must not take the worker down
             self._listening.failed(event, error)
 
+    def is_calling(self, task: "asyncio.Task[Any] | None") -> bool:
+        """Tell whether a task is that of an ``async`` listener."""
+        return task in self._tasks
+
     async def settle(self) -> None:
         """Wait for the ``async`` listeners that are still at work."""
         while self._tasks:

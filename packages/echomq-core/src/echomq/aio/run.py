@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from echomq.driver import AsyncConnection, ConnectionSource
     from echomq.plans import Plan
 
-__all__ = ["is_open", "opened", "perform"]
+__all__ = ["is_open", "opened", "perform", "refuse_loop"]
 
 T = TypeVar("T")
 
@@ -56,6 +57,19 @@ def is_open(source: ConnectionSource) -> bool:
     if not hasattr(source, "blocking_twin"):
         raise UsageError("this is a blocking connection, here an asyncio one is needed: open it by echomq.connect")
     return True
+
+
+def refuse_loop(what: str, instead: str) -> None:
+    """Refuse to wait where an event loop runs.
+
+    Raises:
+        UsageError: One runs in this thread.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise UsageError(f"{what} makes an event loop, and one runs here already: {instead} instead")
 
 
 @asynccontextmanager

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import attrs
@@ -26,13 +27,14 @@ from echomq.options import WorkerOptions, worker_options
 from echomq.scheduling import messages
 from echomq.surroundings import within_surroundings
 
+from . import steering
 from .connecting import connect
 from .interrupts import on_interrupt
 from .listeners import Listeners
 from .manual import Manual
 from .plugged import plug_in, with_backoffs
 from .routing import job_runner
-from .run import is_open
+from .run import is_open, refuse_loop
 from .shift import Shift
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
-    from echomq.driver import ConnectionSource
+    from echomq.driver import AsyncConnection, ConnectionSource
     from echomq.keywords import WorkerKeywords
     from echomq.processors import Processors
 
@@ -96,6 +98,8 @@ class Worker:
         self._fetching: asyncio.Task[None] | None = None
         self._is_paused = False
         self._is_closed = False
+        self._wish: messages.Closed | None = None
+        """An end that was asked for while no run was under way; the next run begins with it."""
         # Making a connection touches nothing, and refuses here what would otherwise fail in run.
         if (connection if is_open(connection) else connect(connection)).is_cluster:
             check_queue(self.keys)
@@ -137,7 +141,7 @@ class Worker:
     @concurrency.setter
     def concurrency(self, count: int) -> None:
         self.options = attrs.evolve(self.options, concurrency=count)
-        self._tell(messages.ConcurrencyChanged(count))
+        steering.tell(self, messages.ConcurrencyChanged(count))
 
     @overload
     def on(self, event: str, listener: AnyListener) -> AnyListener: ...
@@ -170,7 +174,7 @@ class Worker:
         self._listeners.remove(event, listener)
 
     async def run(self, until: Literal["drained"] | None = None, *, handle_signals: bool | None = None) -> None:
-        """Work until the worker is closed.
+        """Work until the worker is closed; one that was stopped or closed before ends at once, without a job.
 
         Args:
             until: ``"drained"`` also ends when no job waits or runs here and no delayed one is
@@ -179,7 +183,8 @@ class Worker:
                 is the main thread.
 
         Raises:
-            UsageError: The worker runs already or was closed, or ``until`` is something else.
+            UsageError: The worker runs already, or another run ended because it was closed, or ``until`` is
+                something else.
             ConnectionClosed: The connection's owner closed it.
             CancelledError: The task was cancelled; running jobs were cancelled too and wait again.
         """
@@ -191,10 +196,13 @@ class Worker:
         if until not in (None, "drained"):
             raise UsageError(f"until: expected 'drained' or None, not {until!r}")
         if self._shift is not None:
+            is_left = self._loop is not None and self._loop.is_closed()
+            problem = "ran in an event loop that was closed under it; make another"
             raise UsageError(
-                f"the worker of queue {self.keys.queue!r} runs already; make another, or raise concurrency"
+                f"the worker of queue {self.keys.queue!r} "
+                f"{problem if is_left else 'runs already; make another, or raise concurrency'}"
             )
-        if self._is_closed:
+        if self._is_closed and self._wish is None:
             raise UsageError(f"the worker of queue {self.keys.queue!r} was closed; make another")
         owned = not is_open(self._source)
         connection = connect(self._source) if owned else self._source
@@ -203,7 +211,7 @@ class Worker:
         self._loop, self._gone = asyncio.get_running_loop(), asyncio.Event()
         with ExitStack() as stack:
             if handle_signals:
-                stack.enter_context(on_interrupt(self._interrupted))
+                stack.enter_context(on_interrupt(partial(steering.interrupted, self)))
             self._shift = Shift(
                 keys=self.keys,
                 options=self.options,
@@ -216,14 +224,23 @@ class Worker:
             )
             if self._manual is not None:
                 self._manual.watch(self._shift.slots.held)
+            wish, self._wish = self._wish, None
+            if wish is not None:
+                self._shift.happened(wish)
             try:
                 await self._shift.work()
             finally:
-                self._shift = None
-                if owned:
-                    await connection.close()
+                await self._end(connection if owned else None)
+
+    async def _end(self, connection: AsyncConnection | None) -> None:
+        try:
+            if connection is not None:
+                await connection.close()
+        finally:
+            self._shift = None
+            if self._gone is not None:
                 self._gone.set()
-                self._listeners.call("closed")
+            self._listeners.call("closed")
 
     async def fetch(self, timeout: Duration | None = None) -> FetchedJob | None:
         """Take a job by hand; for a worker without a processor.
@@ -239,7 +256,7 @@ class Worker:
             The job; None if there was none in time, or the worker was closed.
 
         Raises:
-            UsageError: The worker has a processor, or was closed before.
+            UsageError: The worker has a processor, or was closed before, or fetches in another event loop.
             ConnectionClosed: The connection's owner closed it.
         """
         if self._manual is None:
@@ -247,8 +264,12 @@ class Worker:
         if self._is_closed:
             raise UsageError(f"the worker of queue {self.keys.queue!r} was closed; make another")
         limit_ms = None if timeout is None else duration_ms("timeout", timeout, minimum=1)
-        if self._fetching is None or self._fetching.done():
+        if self._fetching is None or self._fetching.done() or self._fetching.get_loop().is_closed():
             self._fetching = asyncio.ensure_future(self._work(None, handle_signals=False))
+        if self._fetching.get_loop() is not asyncio.get_running_loop():
+            raise UsageError(
+                f"the worker of queue {self.keys.queue!r} fetches in another event loop; make one for each"
+            )
         asked = self._manual.ask()
         try:
             limit_s = None if limit_ms is None else limit_ms / 1000
@@ -266,120 +287,18 @@ class Worker:
 
     def run_sync(self, until: Literal["drained"] | None = None, *, handle_signals: bool | None = None) -> None:
         """Work in an event loop made for it; for programs that have none. Arguments as :meth:`run`."""
+        refuse_loop("run_sync", "await run()")
         asyncio.run(self.run(until, handle_signals=handle_signals))
-
-    def cancel(self, job_id: str, reason: str | None = None) -> bool:
-        """Stop a job that this worker runs, and let it fail for good, whatever attempts are left.
-
-        A coroutine is cancelled, a thread finds ``ctx.cancelled`` set, a process is killed.
-        :meth:`Queue.cancel <echomq.Queue.cancel>` does the same from any process. Call it in the worker's
-        event loop.
-
-        Args:
-            job_id: The job.
-            reason: What it fails with; None: "cancelled".
-
-        Returns:
-            False if it does not run here, or its code has ended already.
-        """
-        return self._shift is not None and self._shift.slots.cancel(job_id, reason)
-
-    def cancel_all(self, reason: str | None = None) -> int:
-        """Stop all jobs that this worker runs, as :meth:`cancel` does; returns how many."""
-        held = [] if self._shift is None else list(self._shift.slots.held)
-        return sum(self.cancel(job.job_id, reason) for job in held)
 
     def join(self, share: Access) -> None:
         """Take jobs only with slots of a pool that several workers share; what :class:`WorkerGroup` does."""
         self._share = share
 
-    def stop(self, timeout: Duration | None = None) -> None:
-        """Begin to close, and return at once; safe in listeners and jobs, and in other threads.
+    # What may be wanted of it, each explained there.
 
-        Args:
-            timeout: As :meth:`close`.
-        """
-        limit_ms = self._timeout_ms(timeout)
-        if self._shift is not None and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._shift.happened, messages.Closed(limit_ms))
-
-    async def close(self, timeout: Duration | None = None) -> None:
-        """Take no more jobs, let running ones end and store their results, then let go of the server.
-
-        Args:
-            timeout: Longest wait for running jobs, in ms or as ``timedelta``. What has not ended then is
-                cancelled and given back to wait at once, without using an attempt; a thread cannot be
-                stopped, so it is only asked to end. None: the option ``close_timeout``.
-
-        Raises:
-            UsageError: A job of this worker calls it, and would wait for itself, or the worker runs in
-                another event loop; use :meth:`stop`.
-        """
-        shift, gone = self._shift, self._gone
-        if shift is None or gone is None:
-            self._is_closed = True
-            return
-        self._refuse_to_wait(shift, "close", "worker.stop()")
-        self._is_closed = True
-        shift.happened(messages.Closed(self._timeout_ms(timeout)))
-        await gone.wait()
-
-    async def pause(self, *, wait: bool = True) -> None:
-        """Take no jobs in this worker until :meth:`resume`; other workers go on.
-
-        Args:
-            wait: Return when the running jobs have ended. False also works in jobs and in other threads.
-
-        Raises:
-            UsageError: It would wait for the job that calls it, or in another event loop than the worker's.
-        """
-        shift = self._shift
-        if shift is not None and wait:
-            self._refuse_to_wait(shift, "pause", "worker.pause(wait=False)")
-        self._is_paused = True
-        self._tell(messages.Paused())
-        if shift is not None and wait:
-            await shift.slots.idle()
-        self._announce("paused")
-
-    def resume(self) -> None:
-        """Take jobs again; safe in other threads."""
-        self._is_paused = False
-        self._tell(messages.Resumed())
-        self._announce("resumed")
-
-    def _refuse_to_wait(self, shift: Shift, what: str, instead: str) -> None:
-        if any(held.task is asyncio.current_task() for held in list(shift.slots.held)):
-            raise UsageError(f"a job cannot wait for its own worker to {what}; call {instead} instead")
-        if self._loop is not asyncio.get_running_loop():
-            raise UsageError(
-                f"the worker runs in another event loop, where it can be waited for to {what}; call {instead} here"
-            )
-
-    def _tell(self, event: messages.Happened) -> None:
-        if self._shift is not None:
-            self._in_loop(self._shift.happened, event)
-
-    def _announce(self, event: str) -> None:
-        self._in_loop(self._listeners.call, event)
-
-    def _in_loop(self, call: Callable[..., None], *args: Any) -> None:
-        """Call something where the worker runs, whatever thread this is."""
-        if self._shift is None or self._loop is None or self._loop is _running_loop():
-            call(*args)
-        else:
-            self._loop.call_soon_threadsafe(call, *args)
-
-    def _timeout_ms(self, timeout: Duration | None) -> int | None:
-        return self.options.close_timeout if timeout is None else duration_ms("timeout", timeout)
-
-    def _interrupted(self, force: bool) -> None:
-        if self._shift is not None:
-            self._shift.happened(messages.Closed(0 if force else self.options.close_timeout))
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:  # a thread without one
-        return None
+    cancel = steering.cancel
+    cancel_all = steering.cancel_all
+    stop = steering.stop
+    close = steering.close
+    pause = steering.pause
+    resume = steering.resume

@@ -17,7 +17,7 @@ from echomq.worker_options import worker_options
 
 from .connecting import connect
 from .interrupts import on_interrupt
-from .run import is_open
+from .run import is_open, refuse_loop
 from .shares import Share
 from .worker import Worker
 
@@ -121,18 +121,18 @@ class WorkerGroup:
             worker.off(event, listener)
 
     async def run(self, until: Literal["drained"] | None = None, *, handle_signals: bool | None = None) -> None:
-        """Work until the group is closed; once only.
+        """Work until the group is closed; once only. One that was stopped or closed before ends at once.
 
         Args:
             until: ``"drained"`` also ends when there is nothing to do in any of the queues.
             handle_signals: As :meth:`Worker.run`.
 
         Raises:
-            UsageError: It ran or was closed before, or ``until`` is something else.
+            UsageError: It runs or ran before, or ``until`` is something else.
             ConnectionClosed: The connection's owner closed it.
             CancelledError: The task was cancelled; running jobs were cancelled too and wait again.
         """
-        if self._is_used or self._is_stopped:
+        if self._is_used:
             raise UsageError(f"the group of queues {', '.join(self.workers)} runs, or ran before; make another")
         self._is_used = True
         if handle_signals is None:
@@ -142,7 +142,7 @@ class WorkerGroup:
                 stack.enter_context(on_interrupt(self._interrupted))
             try:
                 # A job of one queue may add to another that has come to its end already.
-                while await self._round(until) and until and not self._is_stopped:
+                while not self._is_stopped and await self._round(until) and until:
                     pass
             finally:
                 if self._is_owner:
@@ -165,6 +165,7 @@ class WorkerGroup:
 
     def run_sync(self, until: Literal["drained"] | None = None, *, handle_signals: bool | None = None) -> None:
         """Work in an event loop made for it; for programs that have none. Arguments as :meth:`run`."""
+        refuse_loop("run_sync", "await run()")
         asyncio.run(self.run(until, handle_signals=handle_signals))
 
     def stop(self, timeout: Duration | None = None) -> None:

@@ -154,7 +154,9 @@ class Shift:
     # -- the thread that runs the worker ------------------------------------------------------------
 
     def begin(self) -> None:
-        """Begin to work."""
+        """Begin to work, unless the end was asked for before."""
+        if self.state.phase is Phase.ENDED:
+            return
         if not self.options.skip_lock_renewal:
             self._renewal.start()
         self._waiting.appear()

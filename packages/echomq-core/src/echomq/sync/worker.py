@@ -28,6 +28,7 @@ from echomq.processors import is_coroutine_function
 from echomq.scheduling import messages
 from echomq.surroundings import within_surroundings
 
+from . import steering
 from .connecting import connect
 from .errands import Errands
 from .interrupts import on_interrupt
@@ -102,8 +103,11 @@ class Worker:
         self._life = threading.Lock()
         self._shift: Shift | None = None
         self._gone = threading.Event()
+        self._gone.set()
         self._is_paused = False
         self._is_closed = False
+        self._wish: messages.Closed | None = None
+        """An end that was asked for while no run was under way; the next run begins with it."""
         # Making a connection touches nothing, and refuses here what would otherwise fail in run.
         if (connection if is_open(connection) else connect(connection)).is_cluster:
             check_queue(self.keys)
@@ -146,7 +150,7 @@ class Worker:
     @concurrency.setter
     def concurrency(self, count: int) -> None:
         self.options = attrs.evolve(self.options, concurrency=count)
-        self._happened(messages.ConcurrencyChanged(count))
+        steering.tell(self, messages.ConcurrencyChanged(count))
 
     @overload
     def on(self, event: str, listener: AnyListener) -> AnyListener: ...
@@ -186,6 +190,8 @@ class Worker:
     def run(self, until: Literal["drained"] | None = None, *, handle_signals: bool | None = None) -> None:
         """Work until the worker is closed, from another thread, by a signal, or by :meth:`stop`.
 
+        One that was stopped or closed before ends at once, without a job.
+
         Args:
             until: ``"drained"`` also ends when no job waits or runs here and no delayed one is
                 due within ``drain_delay``.
@@ -193,7 +199,8 @@ class Worker:
                 is the main thread.
 
         Raises:
-            UsageError: The worker runs already or was closed, or ``until`` is something else.
+            UsageError: The worker runs already, or another run ended because it was closed, or ``until`` is
+                something else.
             ConnectionClosed: The connection's owner closed it.
             KeyboardInterrupt: Ctrl-C, where it is not handled; running jobs were told to end and wait again.
         """
@@ -201,7 +208,7 @@ class Worker:
             handle_signals = threading.current_thread() is threading.main_thread()
         with ExitStack() as stack:
             if handle_signals:
-                stack.enter_context(on_interrupt(self._interrupted))
+                stack.enter_context(on_interrupt(partial(steering.interrupted, self)))
             errands = Errands()
             shift = self.begin(errands, until)
             try:
@@ -229,10 +236,9 @@ class Worker:
                 raise UsageError(
                     f"the worker of queue {self.keys.queue!r} runs already; make another, or raise concurrency"
                 )
-            if self._is_closed:
+            if self._is_closed and self._wish is None:
                 raise UsageError(f"the worker of queue {self.keys.queue!r} was closed; make another")
-            self._gone.clear()
-            self._shift = Shift(
+            shift = Shift(
                 keys=self.keys,
                 options=self.options,
                 run=self._run,
@@ -243,17 +249,21 @@ class Worker:
                 turn=turn,
                 is_paused=self._is_paused,
             )
-            return self._shift
+            self._gone.clear()
+            self._shift = shift
+        wish, self._wish = self._wish, None
+        if wish is not None:
+            shift.happened(wish)
+        return shift
 
     def end(self, shift: Shift) -> None:
         """Let go of a run that has ended; what :class:`WorkerGroup` does."""
-        with self._life:
-            self._shift = None
         if self._pool is not None:
             self._pool.close()
         if shift.connection is not self._source:
             shift.connection.close()
         self._gone.set()
+        self._shift = None
         self._listening.call("closed")
 
     def fetch(self, timeout: Duration | None = None) -> FetchedJob | None:
@@ -289,108 +299,14 @@ class Worker:
         finally:
             self.end(shift)
 
-    def cancel(self, job_id: str, reason: str | None = None) -> bool:
-        """Stop a job that this worker runs, and let it fail for good, whatever attempts are left.
+    # What may be wanted of it, each explained there.
 
-        Its code finds ``ctx.cancelled`` set. If it does not end, the attempt fails all the same, and what its
-        thread does then has no effect. Safe in any thread.
-
-        Args:
-            job_id: The job.
-            reason: What it fails with; None: "cancelled".
-
-        Returns:
-            False if it does not run here, or its code has ended already.
-        """
-        shift = self._shift
-        return shift is not None and shift.slots.cancel(job_id, reason)
-
-    def cancel_all(self, reason: str | None = None) -> int:
-        """Stop all jobs that this worker runs, as :meth:`cancel` does; returns how many."""
-        shift = self._shift
-        held = [] if shift is None else list(shift.slots.held)
-        return sum(self.cancel(job.job_id, reason) for job in held)
-
-    def stop(self, timeout: Duration | None = None) -> None:
-        """Begin to close, and return at once; safe in listeners, jobs and signal handlers, and in other threads.
-
-        Args:
-            timeout: As :meth:`close`.
-        """
-        self._end_soon(self._timeout_ms(timeout))
-
-    def close(self, timeout: Duration | None = None) -> None:
-        """Take no more jobs, let running ones end and store their results, then let go of the server.
-
-        Args:
-            timeout: Longest wait for running jobs, in ms or as ``timedelta``. What has not ended then is
-                told so and given back to wait at once, without using an attempt; nobody can stop its thread,
-                but what it does then has no effect. None: the option ``close_timeout``.
-
-        Raises:
-            UsageError: A job of this worker, or a listener in the thread that runs it, calls this and would
-                wait for itself; use :meth:`stop`.
-        """
-        limit_ms = self._timeout_ms(timeout)
-        with self._life:
-            shift = self._shift
-            if shift is not None:
-                self._refuse_own_thread(shift, "close")
-            self._is_closed = True
-        if shift is not None:
-            self._end_soon(limit_ms)
-            self._gone.wait()
-
-    def pause(self, *, wait: bool = True) -> None:
-        """Take no jobs in this worker until :meth:`resume`; other workers go on.
-
-        Args:
-            wait: Return when the running jobs have ended.
-
-        Raises:
-            UsageError: A job of this worker calls it and would wait for itself; pass ``wait=False``.
-        """
-        with self._life:
-            shift = self._shift
-            if shift is not None and wait:
-                self._refuse_own_thread(shift, "pause")
-            self._is_paused = True
-        if shift is not None:
-            shift.happened(messages.Paused())
-            if wait:
-                shift.slots.idle()
-        self._listening.call("paused")
-
-    def resume(self) -> None:
-        """Take jobs again."""
-        with self._life:
-            self._is_paused = False
-        self._happened(messages.Resumed())
-        self._listening.call("resumed")
-
-    def _happened(self, event: messages.Happened) -> None:
-        shift = self._shift
-        if shift is not None:
-            shift.happened(event)
-
-    def _timeout_ms(self, timeout: Duration | None) -> int | None:
-        return self.options.close_timeout if timeout is None else duration_ms("timeout", timeout)
-
-    def _interrupted(self, force: bool) -> None:
-        self._end_soon(0 if force else self.options.close_timeout)
-
-    def _end_soon(self, limit_ms: int | None) -> None:
-        shift = self._shift
-        if shift is not None:
-            shift.post(partial(shift.happened, messages.Closed(limit_ms)))
-
-    def _refuse_own_thread(self, shift: Shift, what: str) -> None:
-        instead = "worker.stop()" if what == "close" else "worker.pause(wait=False)"
-        if shift.is_own_thread():
-            raise UsageError(
-                f"this thread runs the worker or one of its jobs, and would wait for itself: {what} was called in a "
-                f"job or a listener; call {instead} instead"
-            )
+    cancel = steering.cancel
+    cancel_all = steering.cancel_all
+    stop = steering.stop
+    close = steering.close
+    pause = steering.pause
+    resume = steering.resume
 
     def _refuse_awaitable(self, event: str, answer: Any) -> None:
         if hasattr(answer, "close"):

@@ -125,18 +125,18 @@ class WorkerGroup:
             worker.off(event, listener)
 
     def run(self, until: Literal["drained"] | None = None, *, handle_signals: bool | None = None) -> None:
-        """Work until the group is closed; once only.
+        """Work until the group is closed; once only. One that was stopped or closed before ends at once.
 
         Args:
             until: ``"drained"`` also ends when there is nothing to do in any of the queues.
             handle_signals: As :meth:`Worker.run`.
 
         Raises:
-            UsageError: It ran or was closed before, or ``until`` is something else.
+            UsageError: It runs or ran before, or ``until`` is something else.
             ConnectionClosed: The connection's owner closed it.
             KeyboardInterrupt: Ctrl-C, where it is not handled; running jobs were told to end and wait again.
         """
-        if self._is_used or self._is_stopped:
+        if self._is_used:
             raise UsageError(f"the group of queues {', '.join(self.workers)} runs, or ran before; make another")
         self._is_used = True
         if handle_signals is None:
@@ -146,7 +146,7 @@ class WorkerGroup:
                 stack.enter_context(on_interrupt(self._interrupted))
             try:
                 # A job of one queue may add to another that has come to its end already.
-                while self._round(until) and until and not self._is_stopped:
+                while not self._is_stopped and self._round(until) and until:
                     pass
             finally:
                 if self._is_owner:
