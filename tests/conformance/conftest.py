@@ -18,7 +18,30 @@ from support.proxy import Proxy, proxy_to
 from support.servers import Server
 from support.threaded import Threaded
 
-DRIVERS = os.environ.get("ECHOMQ_TEST_DRIVERS", "redis,valkey").split(",")
+DRIVERS = os.environ.get("ECHOMQ_TEST_DRIVERS", "redis,valkey,memory").split(",")
+SERVERS = [
+    *os.environ.get("ECHOMQ_TEST_SERVERS", "redis,valkey").split(","),
+    *(["memory"] if "memory" in DRIVERS else []),
+]
+"""The last one is no server to the others, and the others are none to its driver."""
+
+NEEDS_A_NETWORK = {"proxy", "servers", "tls_server", "certificates", "client_class", "url"}
+"""Fixtures of tests that the driver of ``memory://`` is not for."""
+
+NOT_IN_MEMORY = {
+    "test_atomic_without_memory": "it has no limit of memory",
+    "test_atomic_where_multi_is_forbidden": "every client may do everything",
+    "test_no_permission": "every client may do everything",
+    "test_user_and_password": "every client may do everything",
+    "test_read_only_replica": "it has no replicas",
+    "test_busy_script": "a script ends before anything else begins",
+    "test_push_messages_are_ignored": "it pushes none",
+    "test_fork": "it stays in its process",
+    **dict.fromkeys(["test_options", "test_unix_socket", "test_wrong_database"], "it has neither host, port nor path"),
+    "test_plain_port_as_tls": "it has no port",
+    "test_without_the_c_library": "it needs none",
+}
+"""Other tests it is not for, and why."""
 
 Open = Callable[[ConnectionSource], AsyncConnection]
 """Opens a connection with the driver and the shell under test; the test need not close it."""
@@ -28,6 +51,38 @@ Open = Callable[[ConnectionSource], AsyncConnection]
 def driver(request: pytest.FixtureRequest) -> str:
     """Name of each driver in turn."""
     return str(request.param)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what goes together with no server, or with no network."""
+    misfits = [item for item in items if isinstance(item, pytest.Function) and _is_misfit(item)]
+    config.hook.pytest_deselected(items=misfits)
+    items[:] = [item for item in items if item not in misfits]
+
+
+def _is_misfit(item: pytest.Function) -> bool:
+    chosen = item.callspec.params if hasattr(item, "callspec") else {}
+    is_memory = chosen.get("driver") == "memory"
+    if "server" in chosen and (chosen["server"] == "memory") != is_memory:
+        return "driver" in chosen or chosen["server"] == "memory"
+    if not is_memory:
+        return False
+    names = set(item.fixturenames)
+    # What runs without a server tries one that is away, by its address.
+    return item.originalname in NOT_IN_MEMORY or bool(names & NEEDS_A_NETWORK) or not names & {"server", "redis_server"}
+
+
+@pytest.fixture(params=SERVERS)
+def server(request: pytest.FixtureRequest, fresh_server: Callable[[str], Server]) -> Server:
+    """A running, empty server of each kind in turn; the one in memory for its driver."""
+    return fresh_server(request.param)
+
+
+@pytest.fixture
+def redis_server(request: pytest.FixtureRequest, fresh_server: Callable[[str], Server]) -> Server:
+    """A running, empty Redis; in its place a server in memory for the driver of those."""
+    is_memory = "driver" in request.fixturenames and request.getfixturevalue("driver") == "memory"
+    return fresh_server("memory" if is_memory else "redis")
 
 
 @pytest.fixture(params=["asyncio", "blocking"])

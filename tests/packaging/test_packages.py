@@ -44,7 +44,7 @@ def test_core_carries_the_scripts(built: dict[str, Built]) -> None:
     assert {f"echomq/{name}" for name in scripts} <= set(wheel_files(built["echomq-core"].wheel))
 
 
-@pytest.mark.parametrize("package", ["echomq-redis", "echomq-valkey"])
+@pytest.mark.parametrize("package", ["echomq-redis", "echomq-valkey", "echomq-memory"])
 def test_driver_asks_for_its_core(built: dict[str, Built], package: str) -> None:
     """A driver requires the core of exactly its own version."""
     wheel = built[package].wheel

@@ -350,6 +350,10 @@ class Servers:
 
     def shared(self, name: str) -> Server:
         """Return a server that tests share, from the first source that has one."""
+        if name == "memory":
+            from support.memory import start_memory_server  # imports a driver, so only when asked
+
+            return self._keep(start_memory_server())
         engine = _outside(name) or _container(name)
         if engine is None:
             return self.start(name)
