@@ -15,7 +15,12 @@ from support.server_files import CHECKOUT
 __all__ = ["PACKAGES", "Built", "Environment", "build"]
 
 PACKAGES = ("echomq-core", "echomq-redis", "echomq-valkey", "echomq-memory")
-IMPORTS = {"echomq-core": "echomq", "echomq-redis": "echomq_redis", "echomq-valkey": "echomq_valkey", "echomq-memory": "echomq_memory"}
+IMPORTS = {
+    "echomq-core": "echomq",
+    "echomq-redis": "echomq_redis",
+    "echomq-valkey": "echomq_valkey",
+    "echomq-memory": "echomq_memory",
+}
 
 
 @attrs.frozen(kw_only=True)
