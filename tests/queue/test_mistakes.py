@@ -19,6 +19,7 @@ from echomq import (
     JobRemoved,
     Parent,
     Queue,
+    QueueEvents,
     ResultTimeout,
     ServerRefused,
     UsageError,
@@ -207,6 +208,26 @@ def test_two_loops_at_once(redis_server: Server, prefix: str) -> None:
 
     asyncio.run(main())
     assert "open one connection for each loop" in str(told[0])
+
+
+async def test_closed_in_another_loop(redis_server: Server, prefix: str) -> None:
+    """Whoever reads or waits in one event loop ends when another thread's loop closes what it uses."""
+    queue = Queue("mail", redis_server.url, prefix=prefix)
+    log = QueueEvents("mail", redis_server.url, prefix=prefix, block=60_000)
+    job = await queue.add("send")
+    seen = asyncio.Event()
+    log.on("waiting", lambda _: seen.set())
+    await log.ready()
+    reading, waiting = asyncio.ensure_future(log.run()), asyncio.ensure_future(queue.result(job.id))
+    await queue.add("send")
+    await happens(seen.wait())
+
+    with _at_once():
+        for close in (queue.close, log.close):
+            await asyncio.to_thread(asyncio.run, close())
+        await happens(reading, AT_ONCE_S)
+        with pytest.raises(ConnectionClosed):
+            await happens(waiting, AT_ONCE_S)
 
 
 async def test_connections_of_the_wrong_kind(redis_server: Server, prefix: str) -> None:

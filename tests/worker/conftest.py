@@ -43,6 +43,7 @@ ASYNCIO_ONLY = frozenset(
         "test_second_signal_forces",
         "test_signals_can_be_left_to_the_host",
         "test_group_that_ends_before_the_beginning",  # it takes both by itself
+        "test_job_or_listener_may_not_wait_for_its_group",
         # Those of the blocking worker are in test_without_loop.py.
         "test_closed_connection_ends_the_run",
         "test_connections_are_few_and_go_away",

@@ -309,3 +309,27 @@ async def test_group_that_ends_before_the_beginning(desk: Desk, wish: str, kind:
         await group.run()
     assert await desk.counts() == {"waiting": 1}
     await group.close()
+
+
+@pytest.mark.parametrize("caller", ["job", "listener"])
+async def test_job_or_listener_may_not_wait_for_its_group(desk: Desk, caller: str) -> None:
+    """A job, or an ``async`` listener, that would wait for its own group is told so, and can stop it instead."""
+    told: list[str] = []
+
+    async def refused(*_: Any) -> None:
+        try:
+            await group.close()
+        except UsageError as error:
+            told.append(str(error))
+        group.stop()
+
+    group = WorkerGroup(
+        {"work": refused if caller == "job" else nothing, "other": nothing}, desk.url, prefix=desk.keys.prefix
+    )
+    if caller == "listener":
+        group.on("completed", refused)
+    await desk.add()
+    await happens(group.run())
+
+    assert f"a {caller} cannot wait" in told[0]
+    assert "group.stop()" in told[0]

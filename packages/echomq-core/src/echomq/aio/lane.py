@@ -162,7 +162,11 @@ class Lane:
     async def close(self) -> None:
         """See :meth:`echomq.driver.AsyncConnection.close`."""
         self._closed = True
-        if self._loop is not asyncio.get_running_loop() or self._pid != os.getpid():
+        if self._loop is None or self._pid != os.getpid():
+            return
+        if self._loop is not asyncio.get_running_loop():
+            with suppress(RuntimeError):  # the loop is closed, and has closed the link
+                self._loop.call_soon_threadsafe(self._end)
             return
         dialling, link = self._dialling, self._link
         if dialling is not None:
@@ -171,6 +175,14 @@ class Lane:
         if link is not None:
             link.drop("closed")
             await link.gone.wait()
+        self.backlog.fail(closed(self.dialler.where))
+
+    def _end(self) -> None:
+        """End what goes on in the lane's own loop, as far as can be done in one step of it."""
+        if self._dialling is not None:
+            self._dialling.cancel()
+        if self._link is not None:
+            self._link.drop("closed")
         self.backlog.fail(closed(self.dialler.where))
 
     # One request: start, flush, land.

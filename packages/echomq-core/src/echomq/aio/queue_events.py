@@ -14,6 +14,7 @@ import inspect
 import logging
 import random
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from echomq.calls.events import newest_id, publish_event, read_events
@@ -90,7 +91,8 @@ class QueueEvents:
         self._listeners = Listeners()
         self._fetched: deque[Event] = deque()
         self._reading = False
-        self._closed = asyncio.Event()
+        self._is_closed = False
+        self._resting: asyncio.Future[None] | None = None
 
     @property
     def last_event_id(self) -> str | None:
@@ -136,9 +138,9 @@ class QueueEvents:
             ConnectionClosed: The owner of the connection closed it.
             ServerRefused: The server will not let us read.
         """
-        while not self._fetched and not self._closed.is_set():
+        while not self._fetched and not self._is_closed:
             self._fetched.extend(await self._read())
-        if self._closed.is_set():
+        if self._is_closed:
             raise StopAsyncIteration
         event = self._fetched.popleft()
         self._last_id = event.id
@@ -179,14 +181,18 @@ class QueueEvents:
         self._listeners.remove(kind, listener)
 
     async def close(self) -> None:
-        """End reading at once, and the loops that do it. Twice does no harm."""
-        self._closed.set()
+        """End reading at once, and the loops that do it, in this event loop or another. Twice does no harm."""
+        self._is_closed = True
+        resting = self._resting
+        if resting is not None:
+            with suppress(RuntimeError):  # its loop is closed
+                resting.get_loop().call_soon_threadsafe(resting.cancel)
         await self._link.close()
 
     # -- reading --------------------------------------------------------------------------------
 
     def _refuse_if_closed(self) -> None:
-        if self._closed.is_set():
+        if self._is_closed:
             raise ConnectionClosed(f"the events of queue {self.keys.queue!r} are closed; make another QueueEvents")
 
     async def _read(self) -> list[Event]:
@@ -196,7 +202,7 @@ class QueueEvents:
         try:
             return await self._read_on()
         except ConnectionClosed:
-            if self._closed.is_set():
+            if self._is_closed:
                 return []
             raise
         finally:
@@ -217,11 +223,12 @@ class QueueEvents:
                 await self._rest(pause_ms(failures, random.random()))  # noqa: S311  # jitter
 
     async def _rest(self, rest_ms: int) -> None:
-        closing = asyncio.ensure_future(self._closed.wait())
+        self._resting = asyncio.get_running_loop().create_future()
         try:
-            await asyncio.wait([closing], timeout=rest_ms / 1000)
+            if not self._is_closed:
+                await asyncio.wait([self._resting], timeout=rest_ms / 1000)
         finally:
-            closing.cancel()
+            self._resting = None
 
     async def _call(self, listener: Callable[[Any], Any], event: Event) -> None:
         try:

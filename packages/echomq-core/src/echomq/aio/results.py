@@ -138,5 +138,5 @@ class Results:
         self._is_closed = True
         if self._link is not None:
             await self._link.close()
-        if self._reader is not None:
+        if self._reader is not None and self._reader.get_loop() is asyncio.get_running_loop():
             await asyncio.wait([self._reader])

@@ -24,11 +24,21 @@ if TYPE_CHECKING:
 
     from echomq.moments import Duration
 
-    from .shift import Shift
     from .slots import Slots
     from .worker import Worker
 
-__all__ = ["cancel", "cancel_all", "close", "interrupted", "pause", "resume", "stop", "tell"]
+__all__ = [
+    "cancel",
+    "cancel_all",
+    "close",
+    "interrupted",
+    "pause",
+    "refuse_to_close",
+    "refuse_to_wait",
+    "resume",
+    "stop",
+    "tell",
+]
 
 T = TypeVar("T")
 
@@ -93,9 +103,7 @@ async def close(self: Worker, timeout: Duration | None = None) -> None:
             self._is_closed = True
             _end_soon(self, closed)
         return
-    if self._listeners.is_calling(asyncio.current_task()):
-        raise UsageError("a listener cannot wait for its own worker to close; call worker.stop() instead")
-    _refuse_to_wait(self, shift, "close", "worker.stop()")
+    refuse_to_close(self, "worker.stop()")
     self._is_closed = True
     shift.happened(closed)
     await gone.wait()
@@ -111,8 +119,8 @@ async def pause(self: Worker, *, wait: bool = True) -> None:
         UsageError: It would wait for the job that calls it, or in another event loop than the worker's.
     """
     shift = self._shift
-    if shift is not None and wait:
-        _refuse_to_wait(self, shift, "pause", "worker.pause(wait=False)")
+    if wait:
+        refuse_to_wait(self, "pause", "worker.pause(wait=False)")
     self._is_paused = True
     if shift is not None and self._loop is _running_loop():
         shift.happened(messages.Paused())
@@ -141,6 +149,43 @@ def tell(worker: Worker, event: messages.Happened) -> None:
     shift = worker._shift
     if shift is not None:
         _in_loop(worker, shift.happened, event)
+
+
+def refuse_to_close(worker: Worker, instead: str) -> None:
+    """Refuse to wait for the end of a run where that would never come.
+
+    Args:
+        worker: Whose run.
+        instead: What to call.
+
+    Raises:
+        UsageError: As :func:`close`.
+    """
+    if worker._listeners.is_calling(asyncio.current_task()):
+        raise UsageError(f"a listener cannot wait for its own worker to close; call {instead} instead")
+    refuse_to_wait(worker, "close", instead)
+
+
+def refuse_to_wait(worker: Worker, what: str, instead: str) -> None:
+    """Refuse to wait for the jobs of a run where they would wait in turn.
+
+    Args:
+        worker: Whose run.
+        what: What was called.
+        instead: What to call.
+
+    Raises:
+        UsageError: One of the jobs does so, or the worker runs in another event loop.
+    """
+    shift = worker._shift
+    if shift is None:
+        return
+    if any(held.task is asyncio.current_task() for held in list(shift.slots.held)):
+        raise UsageError(f"a job cannot wait for its own worker to {what}; call {instead} instead")
+    if worker._loop is not asyncio.get_running_loop():
+        raise UsageError(
+            f"the worker runs in another event loop, where it can be waited for to {what}; call {instead} here"
+        )
 
 
 def _end_soon(worker: Worker, closed: messages.Closed) -> None:
@@ -201,15 +246,6 @@ def _asked(worker: Worker, question: Callable[[Slots], T], nobody: T) -> T:
             "nothing was cancelled: a job or a listener blocks it"
         )
     return answer.result()
-
-
-def _refuse_to_wait(worker: Worker, shift: Shift, what: str, instead: str) -> None:
-    if any(held.task is asyncio.current_task() for held in list(shift.slots.held)):
-        raise UsageError(f"a job cannot wait for its own worker to {what}; call {instead} instead")
-    if worker._loop is not asyncio.get_running_loop():
-        raise UsageError(
-            f"the worker runs in another event loop, where it can be waited for to {what}; call {instead} here"
-        )
 
 
 def _timeout_ms(worker: Worker, timeout: Duration | None) -> int | None:

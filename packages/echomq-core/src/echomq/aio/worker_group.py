@@ -19,6 +19,7 @@ from .connecting import connect
 from .interrupts import on_interrupt
 from .run import is_open, refuse_loop
 from .shares import Share
+from .steering import refuse_to_close, refuse_to_wait
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -176,6 +177,8 @@ class WorkerGroup:
 
     async def close(self, timeout: Duration | None = None) -> None:
         """Take no more jobs, let running ones end, then let go of the server; see :meth:`Worker.close`."""
+        for worker in self.workers.values():
+            refuse_to_close(worker, "group.stop()")
         self._is_stopped = True
         await asyncio.gather(*(worker.close(timeout) for worker in self.workers.values()))
         if self._is_owner and not self._is_used:
@@ -183,6 +186,8 @@ class WorkerGroup:
 
     async def pause(self, *, wait: bool = True) -> None:
         """Take no jobs in this group until :meth:`resume`; see :meth:`Worker.pause`."""
+        for worker in self.workers.values() if wait else ():
+            refuse_to_wait(worker, "pause", "group.pause(wait=False)")
         await asyncio.gather(*(worker.pause(wait=wait) for worker in self.workers.values()))
 
     def resume(self) -> None:

@@ -86,7 +86,7 @@ class QueueEvents:
         self._link: Connection = source.dedicated(name=f"{self.keys.client_name()}:qe")
         self._listeners = Listeners()
         self._fetched: deque[Event] = deque()
-        self._reading = False
+        self._reading = threading.Lock()
         self._closed = threading.Event()
 
     @property
@@ -187,9 +187,8 @@ class QueueEvents:
             raise ConnectionClosed(f"the events of queue {self.keys.queue!r} are closed; make another QueueEvents")
 
     def _read(self) -> list[Event]:
-        if self._reading:
+        if not self._reading.acquire(blocking=False):
             raise UsageError("these events are being read by another thread; make a QueueEvents for each reader")
-        self._reading = True
         try:
             return self._read_on()
         except ConnectionClosed:
@@ -197,7 +196,7 @@ class QueueEvents:
                 return []
             raise
         finally:
-            self._reading = False
+            self._reading.release()
 
     def _read_on(self) -> list[Event]:
         failures = 0
