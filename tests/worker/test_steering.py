@@ -151,6 +151,25 @@ async def test_bad_times_are_refused_before_and_while_it_runs(desk: Desk) -> Non
     assert await desk.counts() == {"completed": 1}
 
 
+async def test_end_while_a_take_is_under_way(desk: Desk, server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    """A worker that ends without the reply to a take says that, and not that it waits for its server."""
+    worker = desk.worker(nothing)
+    with caplog.at_level("WARNING", "echomq"):
+        drained, closing = gathered(worker, "drained", 1), gathered(worker, "closing", 1)
+        running = asyncio.ensure_future(worker.run())
+        await happens(drained)
+        await worker.pause()
+        server.pause()
+        worker.resume()
+        worker.stop(0)
+        await happens(closing)
+        await happens(running, 5)
+        server.resume()
+
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert "closes: a take was not answered in time" in told
+
+
 @pytest.mark.parametrize("all_of_them", [False, True])
 async def test_cancelled_from_another_thread(desk: Desk, all_of_them: bool) -> None:
     """Any thread may cancel a job, and learns whether there was one to cancel."""

@@ -10,7 +10,7 @@ import attrs
 
 from .errors import ConnectionClosed
 from .job import Job
-from .scheduling.settling import is_passing
+from .scheduling.settling import LetGo, is_passing
 
 __all__ = ["Complaints", "log_failure"]
 
@@ -56,6 +56,8 @@ class Complaints:
             _log.error("worker of queue %s: %s", self.queue, error, exc_info=error)
         elif self.in_outage:
             return
+        elif isinstance(error, LetGo):
+            _log.warning("worker of queue %s closes: %s", self.queue, error)
         else:
             self.in_outage = True
             _log.warning("worker of queue %s waits for its server: %s", self.queue, error)

@@ -27,13 +27,13 @@ from echomq.calls.locks import move_stalled_jobs_to_wait
 from echomq.clock import mono_ms, wall_ms
 from echomq.complaints import Complaints
 from echomq.driver import AsyncConnection
-from echomq.errors import EchoMQError, ReplyTimeout
+from echomq.errors import EchoMQError
 from echomq.keys import Keys
 from echomq.options import Keep, WorkerOptions
 from echomq.scheduling import messages
 from echomq.scheduling.batching import fetched
 from echomq.scheduling.outcome import HandedBack
-from echomq.scheduling.settling import stray_jobs
+from echomq.scheduling.settling import LetGo, stray_jobs
 from echomq.scheduling.state import Phase, WorkerState, opening_state
 from echomq.scheduling.step import step
 from echomq.scheduling.timing import alarm_at
@@ -291,8 +291,7 @@ class Shift:
     def _stop_fetching(self, _: messages.StopFetching) -> None:
         if self._take is not None:
             self._take.cancel()
-        late = ReplyTimeout("the worker closes and waits no longer for the reply of a take")
-        self.happened(messages.Failed(late, True, _dice()))
+        self.happened(messages.Failed(LetGo(), True, _dice()))
 
     def _run(self, action: messages.Run) -> None:
         self.slots.start(action.job, action.take)

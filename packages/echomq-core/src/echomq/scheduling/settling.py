@@ -27,6 +27,7 @@ from echomq.errors import (
     JobNotInState,
     LockMismatch,
     LockMissing,
+    ReplyTimeout,
     ScriptError,
     ServerNotReady,
     ServerRefused,
@@ -39,7 +40,7 @@ from echomq.states import JobState
 
 from .outcome import AwaitsChildren, Completed, Delayed, Failed, HandedBack, Outcome, Retried, brake_ms
 
-__all__ = ["Settled", "Settling", "SitOut", "give_back", "insistently", "is_passing", "settle", "stray_jobs"]
+__all__ = ["LetGo", "Settled", "Settling", "SitOut", "give_back", "insistently", "is_passing", "settle", "stray_jobs"]
 
 _GONE = (JobNotFound, LockMissing, JobNotInState, LockMismatch)
 _PASSING = frozenset({"OOM", "MISCONF", "NOREPLICAS"})
@@ -81,6 +82,16 @@ class Settled:
 Settling: TypeAlias = Generator[ScriptCall[Any] | Command[Any] | SitOut, Any, Settled]
 
 _Insisting: TypeAlias = Generator[ScriptCall[Any] | Command[Any] | SitOut, Any, tuple[Any, bool]]
+
+
+class LetGo(ReplyTimeout):
+    """A worker that closes waits no longer for the reply of a take; its server may be well, and only slow."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a take was not answered in time, and is not waited for; "
+            "a job that it may yet bring is recovered when its lock has run out"
+        )
 
 
 def is_passing(error: BaseException) -> bool:

@@ -11,12 +11,12 @@ from echomq.calls.batches import Terms, take_jobs
 from echomq.calls.fetch import Take, move_to_active
 from echomq.clock import wall_ms
 from echomq.driver import Connection
-from echomq.errors import EchoMQError, ReplyTimeout
+from echomq.errors import EchoMQError
 from echomq.keys import Keys
 from echomq.options import WorkerOptions
 from echomq.scheduling.batching import fetched
 from echomq.scheduling.messages import Adopted, Failed, Fetched, Happened
-from echomq.scheduling.settling import stray_jobs
+from echomq.scheduling.settling import LetGo, stray_jobs
 
 from .run import perform
 
@@ -57,8 +57,7 @@ class Fetching:
 
     def stop(self) -> None:
         """Wait no longer for the call that is under way."""
-        late = ReplyTimeout("the worker closes and waits no longer for the reply of a take")
-        self.ended(Failed(late, True, _dice()), partial(self._claim, self._under_way))
+        self.ended(Failed(LetGo(), True, _dice()), partial(self._claim, self._under_way))
 
     def _begin(self, call: Callable[[], Happened]) -> None:
         mark = self._under_way = object()
