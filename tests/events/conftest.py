@@ -1,22 +1,5 @@
 """What tests of events run on: both shells and both servers."""
 
-from collections.abc import AsyncIterator
+from support.both_shells import queue, shell
 
-import pytest
-
-from echomq import Queue
-from support.servers import Server
-from support.shells import SHELLS, Shell
-
-
-@pytest.fixture(params=list(SHELLS))
-def shell(request: pytest.FixtureRequest) -> Shell:
-    """Each shell in turn."""
-    return SHELLS[request.param]
-
-
-@pytest.fixture
-async def queue(shell: Shell, server: Server, prefix: str) -> AsyncIterator[Queue]:
-    """A queue of each shell on each server."""
-    async with shell.queue("mail", server.url, prefix=prefix) as queue:
-        yield queue
+__all__ = ["queue", "shell"]

@@ -4,22 +4,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from echomq import FlowProducer, Queue
+from echomq import FlowProducer
+from support.both_shells import queue, shell
 from support.servers import Server
-from support.shells import SHELLS, Shell
+from support.shells import Shell
 
-
-@pytest.fixture(params=list(SHELLS))
-def shell(request: pytest.FixtureRequest) -> Shell:
-    """Each shell in turn."""
-    return SHELLS[request.param]
-
-
-@pytest.fixture
-async def queue(shell: Shell, server: Server, prefix: str) -> AsyncIterator[Queue]:
-    """A queue of each shell on each server."""
-    async with shell.queue("mail", server.url, prefix=prefix) as queue:
-        yield queue
+__all__ = ["flows", "queue", "shell"]
 
 
 @pytest.fixture

@@ -1,27 +1,15 @@
 """What tests of queues run on: both shells, both servers, and a plain client that looks at what is stored."""
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from echomq import Queue
+from support.both_shells import queue, shell
 from support.servers import Server
-from support.shells import SHELLS, Shell
 from support.stored import Stored
 
-
-@pytest.fixture(params=list(SHELLS))
-def shell(request: pytest.FixtureRequest) -> Shell:
-    """Each shell in turn."""
-    return SHELLS[request.param]
-
-
-@pytest.fixture
-async def queue(shell: Shell, server: Server, prefix: str) -> AsyncIterator[Queue]:
-    """A queue of each shell on each server."""
-    async with shell.queue("mail", server.url, prefix=prefix) as queue:
-        yield queue
+__all__ = ["queue", "shell", "stored"]
 
 
 @pytest.fixture

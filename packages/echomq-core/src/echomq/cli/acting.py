@@ -34,7 +34,11 @@ _PATIENCE_MS = 86_400_000
 """A change looks at all jobs of the state: what a search leaves out would be left undone without a word."""
 
 
-@attrs.frozen(kw_only=True)
+def _ids(given: list[str] | None) -> tuple[str, ...]:
+    return tuple(given or ())
+
+
+@attrs.frozen
 class Choice:
     """Which jobs are meant.
 
@@ -51,7 +55,7 @@ class Choice:
 
     queue: str
     state: JobState
-    ids: tuple[str, ...]
+    ids: tuple[str, ...] = attrs.field(converter=_ids)
     everything: bool
     filters: dict[str, Any]
     limit: int
@@ -86,15 +90,9 @@ def retry(
     prefix: Prefix = PREFIX,
 ) -> None:
     """Run failed (or completed) jobs of QUEUE again."""
+    filters = search_options(name=name, data=data, reason=reason, since=since, until=until)
     choice = Choice(
-        queue=queue,
-        state=_one_of(state, JobState.FAILED, JobState.COMPLETED),
-        ids=tuple(ids or ()),
-        everything=everything,
-        filters=search_options(name=name, data=data, reason=reason, since=since, until=until),
-        limit=limit,
-        dry_run=dry_run,
-        as_json=as_json,
+        queue, _one_of(state, JobState.FAILED, JobState.COMPLETED), ids, everything, filters, limit, dry_run, as_json
     )
     if new_data is not None and len(choice.ids) != 1:
         raise UsageError("--new-data is for one job, named by its ID")
@@ -120,16 +118,8 @@ def promote(
     prefix: Prefix = PREFIX,
 ) -> None:
     """Let delayed jobs of QUEUE run now."""
-    choice = Choice(
-        queue=queue,
-        state=JobState.DELAYED,
-        ids=tuple(ids or ()),
-        everything=everything,
-        filters=search_options(name=name, data=data, reason=None, since=since, until=until),
-        limit=limit,
-        dry_run=dry_run,
-        as_json=as_json,
-    )
+    filters = search_options(name=name, data=data, reason=None, since=since, until=until)
+    choice = Choice(queue, JobState.DELAYED, ids, everything, filters, limit, dry_run, as_json)
     with connected(url) as connection, sync.Queue(queue, connection, prefix=prefix, write_meta=False) as opened:
         _carry_out(opened, choice, "promoted", opened.promote, opened.promote_jobs)
 
@@ -153,16 +143,8 @@ def remove(
     prefix: Prefix = PREFIX,
 ) -> None:
     """Remove jobs of QUEUE, with their children; running ones are refused."""
-    choice = Choice(
-        queue=queue,
-        state=JobState.of(state),
-        ids=tuple(ids or ()),
-        everything=everything,
-        filters=search_options(name=name, data=data, reason=reason, since=since, until=until),
-        limit=limit,
-        dry_run=dry_run,
-        as_json=as_json,
-    )
+    filters = search_options(name=name, data=data, reason=reason, since=since, until=until)
+    choice = Choice(queue, JobState.of(state), ids, everything, filters, limit, dry_run, as_json)
     if not choice.ids and not dry_run:
         ask(f"Remove {choice.state.value} jobs of queue {queue} for good?", yes)
     with connected(url) as connection, sync.Queue(queue, connection, prefix=prefix, write_meta=False) as opened:
