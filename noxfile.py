@@ -24,7 +24,7 @@ CONTAINER_TOOLS = ["podman", "crun", "unshare", "redis-server", "redis-cli"]
 
 
 def _prepare(session: nox.Session) -> None:
-    session.install(*EDITABLE, "--group", "test")
+    session.install(*EDITABLE, "-e", "packages/echomq-opentelemetry", "--group", "test")
 
 
 def _pytest(session: nox.Session, *what: str, **env: str) -> None:

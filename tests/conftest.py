@@ -12,6 +12,8 @@ from support.not_run import MISSING, pytest_sessionfinish, pytest_testnodedown
 from support.servers import Server, Servers, given_url
 from support.topologies import clusters, watched_masters
 
+os.environ.setdefault("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "echomq")  # tests of telemetry register their own
+
 __all__ = ["clusters", "pytest_sessionfinish", "pytest_testnodedown", "watched_masters"]
 
 SERVER_NAMES = os.environ.get("ECHOMQ_TEST_SERVERS", "redis,valkey").split(",")

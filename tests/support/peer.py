@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import functools
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from support.npm import npm_folder
 from support.server_files import CACHE, CHECKOUT, installing
 from support.servers import Server
 
-__all__ = ["Peer", "PeerError", "PeerObject", "node_folder", "node_peer", "python_peer"]
+__all__ = ["Peer", "PeerError", "PeerObject", "node_folder", "node_peer", "python_peer", "traced_peer"]
 
 INTEROP = CHECKOUT / "tests" / "interop"
 BULLMQ_FOR_PYTHON = "bullmq==3.4.4"
@@ -44,7 +45,8 @@ def node_folder(release: str = "node") -> Path:
     """Return a folder with the Node programs and BullMQ installed, or skip where Node is missing.
 
     Args:
-        release: Folder in ``tests/interop`` that locks a release of BullMQ: ``"node"`` or ``"node-5"``.
+        release: Folder in ``tests/interop`` that locks a release of BullMQ: ``"node"``, ``"node-5"``, or
+            ``"node-watched"``, which brings its telemetry and a dashboard, too.
     """
     folder = npm_folder(release, INTEROP / release, part="BullMQ for Node")
     with installing(release):
@@ -183,6 +185,15 @@ class PeerObject:
 
 
 @contextlib.asynccontextmanager
+async def traced_peer(server: Server, prefix: str) -> AsyncIterator[Peer]:
+    """Run a Node process whose objects trace; ``{"on": "traces", "call": "spans"}`` gives what they have ended."""
+    folder = await asyncio.to_thread(node_folder, "node-watched")
+    command = ["node", str(folder / "peer.mjs"), server.host, str(server.port), prefix]
+    async with _running(command, ECHOMQ_TEST_TRACES="1") as peer:
+        yield peer
+
+
+@contextlib.asynccontextmanager
 async def node_peer(server: Server, prefix: str, release: str = "node") -> AsyncIterator[Peer]:
     """Run a Node process beside a server for the length of an ``async with`` block.
 
@@ -206,9 +217,13 @@ async def python_peer(server: Server, prefix: str) -> AsyncIterator[Peer]:
 
 
 @contextlib.asynccontextmanager
-async def _running(command: list[str]) -> AsyncIterator[Peer]:
+async def _running(command: list[str], **environment: str) -> AsyncIterator[Peer]:
     process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_LIMIT_BYTES
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=LINE_LIMIT_BYTES,
+        env={**os.environ, **environment},
     )
     peer = Peer(process)
     listening = asyncio.create_task(peer.listen())

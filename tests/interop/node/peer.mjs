@@ -13,6 +13,8 @@ import { FlowProducer, Queue, QueueEvents, UnrecoverableError, Worker } from 'bu
 const [host, port, prefix] = process.argv.slice(2);
 const connection = { host, port: Number(port), maxRetriesPerRequest: null };
 const objects = new Map();
+const watch = process.env.ECHOMQ_TEST_TRACES ? await import('./traces.mjs') : undefined;
+if (watch) objects.set('traces', watch.traces);
 
 const say = (message) => process.stdout.write(`${JSON.stringify(message)}\n`);
 
@@ -45,7 +47,7 @@ function plain(value) {
 
 async function open({ open: kind, as, args }) {
   const [name, options = {}] = args;
-  const settings = { connection, prefix, ...options };
+  const settings = { connection, prefix, ...(watch && { telemetry: watch.telemetry }), ...options };
   const make = {
     Queue: () => new Queue(name, settings),
     Worker: () => new Worker(name, work, settings),
