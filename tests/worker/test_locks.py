@@ -302,3 +302,35 @@ async def test_lost_reply_of_a_take(server: Server, desk: Desk) -> None:
     job = await desk.job(job_id)
     assert runs == ["only"]
     assert (job.attempts_started, job.stalled_count) == (1, 0)
+
+
+async def test_job_that_came_too_late_is_not_run(server: Server, desk: Desk) -> None:
+    """A job whose reply was under way until another worker had done it is let go of, not run a second time (pain 1)."""
+    begun, gate = asyncio.Event(), asyncio.Event()
+    runs: list[Any] = []
+
+    async def work(job: Job) -> None:
+        runs.append(job.data)
+        begun.set()
+        await gate.wait()
+
+    with proxy_to(server.host, server.port) as proxy:
+        through = attrs.evolve(desk, url=proxy.url)
+        await desk.add("before: teaches the server the scripts")
+        await desk.worker(nothing, **SHORT).run(until="drained")
+        ids = await desk.add_many(2)
+        async with through.working(work, lock_duration=700, skip_stalled_check=True) as late:
+            lost, failed = gathered(late, "lock_lost", 1), gathered(late, "failed", 1)
+            await happens(begun.wait())
+            await asyncio.to_thread(proxy.hold, "down")
+            gate.set()
+            await desk.until_counts(completed=2, active=1)
+            async with desk.working(nothing, **SHORT):
+                await desk.until_counts(completed=3)
+            await asyncio.to_thread(proxy.release, "down")
+            assert (await happens(lost))[0][0] == ids[1]
+            await happens(late.close(2_000))
+            assert not failed.done()
+
+    assert runs == [0]
+    assert [(await desk.job(job_id)).attempts_made for job_id in ids] == [1, 1]

@@ -26,7 +26,7 @@ from echomq.driver import AsyncConnection
 from echomq.errors import ConnectionLost, EchoMQError, ProtocolError, ScriptError, ServerRefused
 from echomq.job import Job
 from echomq.options import Keep, WorkerOptions
-from echomq.scheduling.attempts import follow_up
+from echomq.scheduling.attempts import came_late, follow_up, keep
 from echomq.scheduling.messages import Reported
 from echomq.scheduling.outcome import (
     Completed,
@@ -200,6 +200,8 @@ class Slots:
     async def _attempt(self, held: Held) -> Outcome:
         job = held.job
         try:
+            if came_late(job, held.take, wall_ms()) and not await self._keeps(held):
+                return HandedBack()
             if job.scheduler_id is not None:
                 await self._follow_up(job)
             self.tell("active", job)
@@ -215,6 +217,18 @@ class Slots:
                 return HandedBack()
             held.over = True
             return await self._judge(job, error)
+
+    async def _keeps(self, held: Held) -> bool:
+        """Ask for the lock of a job that came late; who cannot find out runs it."""
+        try:
+            kept = await self._insist(keep(held.job, held.take), held)
+        except (ScriptError, ProtocolError, ServerRefused) as error:
+            self.complain(error)
+            kept = True
+        if not kept:
+            self.lost(held)
+        held.reporting = False
+        return kept
 
     async def _follow_up(self, job: Job) -> None:
         """Let a scheduler make the job after this one; its refusal is no reason not to do this one."""

@@ -8,15 +8,36 @@ from datetime import tzinfo
 from typing import Any, TypeAlias
 
 from echomq.call import Command, ScriptCall
+from echomq.calls.fetch import Take
+from echomq.calls.locks import extend_lock
 from echomq.calls.schedulers import has_job_scheduler, is_legacy_id, update_job_scheduler
 from echomq.errors import ProtocolError
 from echomq.job import Job
 
 from .settling import SitOut, insistently
 
-__all__ = ["Following", "follow_up"]
+__all__ = ["Following", "came_late", "follow_up", "keep"]
 
 Following: TypeAlias = Generator[ScriptCall[Any] | Command[Any] | SitOut, Any, None]
+
+
+def came_late(job: Job, take: Take, now_ms: int) -> bool:
+    """Tell whether a job was so long on its way that its lock may run out before it is renewed.
+
+    A process that was frozen, or a blocked event loop, reads a reply long after the server has given it.
+
+    Args:
+        job: As taken.
+        take: How.
+        now_ms: The present on the wall clock, by which the job was taken.
+    """
+    return job.processed_on_ms is not None and 2 * (now_ms - job.processed_on_ms) > take.lock_ms
+
+
+def keep(job: Job, take: Take) -> Generator[ScriptCall[Any] | Command[Any] | SitOut, Any, bool]:
+    """Renew the lock of a job that :func:`came_late`; False if it is gone, so that others may have the job."""
+    kept, _ = yield from insistently(extend_lock(job.keys, job.id, take.token, take.lock_ms))
+    return bool(kept)
 
 
 def follow_up(job: Job, now_ms: int, zone: tzinfo) -> Following:

@@ -34,7 +34,7 @@ from echomq.errors import (
 )
 from echomq.job import Job
 from echomq.options import WorkerOptions
-from echomq.scheduling.attempts import follow_up
+from echomq.scheduling.attempts import came_late, follow_up, keep
 from echomq.scheduling.messages import Reported
 from echomq.scheduling.outcome import (
     Completed,
@@ -148,6 +148,8 @@ class Slots:
     def _attempt(self, held: Held) -> Outcome:
         job = held.job
         try:
+            if came_late(job, held.take, wall_ms()) and not self._keeps(held):
+                return HandedBack()
             self._follow_up(held)
             self.tell("active", job)
             if why := refusal(job, self.options):
@@ -162,6 +164,19 @@ class Slots:
                 return HandedBack()
             held.over = True
             return self._judge(job, error)
+
+    def _keeps(self, held: Held) -> bool:
+        """Ask for the lock of a job that came late; who cannot find out runs it."""
+        try:
+            kept = drive(keep(held.job, held.take), partial(self._do, held=held))
+        except (ScriptError, ProtocolError, ServerRefused) as error:
+            self.complain(error)
+            kept = True
+        if not kept:
+            self._tell_lost(held)
+        with self._changed:
+            held.reporting = False
+        return kept
 
     def _follow_up(self, held: Held) -> None:
         try:
