@@ -19,12 +19,13 @@ EDITABLE = [
     *("-e", "packages/echomq-valkey[embedded]"),
     *("-e", "packages/echomq-memory"),
 ]
+FRAMEWORKS = ["-e", "packages/echomq-django", "-e", "packages/echomq-sqlalchemy"]
 TIER_2 = "redis-6.2,redis-8.2,valkey-8.0,valkey-8.1"
 CONTAINER_TOOLS = ["podman", "crun", "unshare", "redis-server", "redis-cli"]
 
 
 def _prepare(session: nox.Session) -> None:
-    session.install(*EDITABLE, "-e", "packages/echomq-opentelemetry", "--group", "test")
+    session.install(*EDITABLE, *FRAMEWORKS, "-e", "packages/echomq-opentelemetry", "--group", "test")
 
 
 def _pytest(session: nox.Session, *what: str, **env: str) -> None:
@@ -68,6 +69,13 @@ def conformance(session: nox.Session) -> None:
     _pytest(session, "tests/conformance", "tests/vectors")
 
 
+@nox.session(python=PYTHONS)
+def frameworks(session: nox.Session) -> None:
+    """Run the tests of Django (6 from Python 3.12 on, 5.2 and its backport before), SQLAlchemy and web frameworks."""
+    _prepare(session)
+    _pytest(session, "tests/frameworks")
+
+
 @nox.session
 def interop(session: nox.Session) -> None:
     """Share queues with BullMQ for Node and Python."""
@@ -88,7 +96,7 @@ def faults(session: nox.Session) -> None:
     _prepare(session)
     rows = Path(session.create_tmp()).resolve() / "faults.jsonl"
     rows.unlink(missing_ok=True)
-    env = {"ECHOMQ_FAULTS_FILE": str(rows), "ECHOMQ_FAULT_JOBS": "300"}
+    env = {"ECHOMQ_FAULTS_FILE": str(rows), "ECHOMQ_FAULT_JOBS": "300", "ECHOMQ_FAULT_STRIKES": "5"}
     _pytest(session, "-m", "heavy or not heavy", "tests/chaos", "tests/topology", **env)
     session.run("python", "scripts/guarantees_page.py", str(rows))
 

@@ -6,8 +6,8 @@ so that the test sees every run whatever becomes of its result. The line
 
 Besides a worker's options, OPTIONS (JSON) may say: ``shell`` (``"blocking"``;
 else asyncio), ``sleep_ms``, ``skew_ms`` (how far ahead the clock is),
-``deadly`` (the number of a job that kills this process, unless it has before),
-``queue``, ``slow`` and ``slow_ms`` (the number of a job that holds up its process, and how long).
+``deadly`` (jobs numbered from here on each kill a process, once), ``queue``,
+``slow`` and ``slow_ms`` (jobs numbered from here on hold up their process, and how long).
 """
 
 import asyncio
@@ -40,11 +40,9 @@ def note(notes: redis.Redis, prefix: str, job_id: str) -> None:
 def begin(notes: redis.Redis, prefix: str, given: dict[str, Any], job: Any) -> int:
     """What each job does before it sleeps."""
     number = int(job.data)
-    # 0 is a job's number, too, but of none that does harm.
-    if number and number == given["deadly"] and notes.set(f"{prefix}:died", 1, nx=True):
+    if given["deadly"] and number >= given["deadly"] and notes.set(f"{prefix}:died:{number}", 1, nx=True):
         os._exit(1)
-    if number and number == given["slow"]:
-        notes.set(f"{prefix}:slow", 1)
+    if given["slow"] and number >= given["slow"] and notes.set(f"{prefix}:slow:{number}", 1, nx=True):
         time.sleep(given["slow_ms"] / 1000)
     if job.attempts_made + 1 < job.options.attempts:
         raise ValueError("as planned")

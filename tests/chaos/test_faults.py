@@ -178,7 +178,7 @@ async def test_address_changes(trial: Trial, monkeypatch: pytest.MonkeyPatch) ->
 
     async def move() -> None:
         await asyncio.to_thread(trial.server.kill)
-        address[0] = engine.host = "127.0.0.2"
+        address[0] = engine.host = "127.0.0.1" if engine.host == "127.0.0.2" else "127.0.0.2"
         await asyncio.to_thread(trial.server.restart)
         trial.watch(trial.server.url)
 

@@ -25,11 +25,11 @@ from echomq.driver import AsyncConnection
 from echomq.errors import ConnectionLost, EchoMQError, ServerRefused
 from scripts.invariants import faults
 from support.desk import Desk, until
-from support.recorder import Row, record
+from support.recorder import STRIKES, Row, record
 from support.servers import Server
 from vectors.keyspace import RawClient, dump
 
-__all__ = ["DICE", "JOBS", "LOCK_S", "OPTIONS", "Strike", "Trial"]
+__all__ = ["DICE", "LOCK_S", "OPTIONS", "Strike", "Trial"]
 
 JOBS = int(os.environ.get("ECHOMQ_FAULT_JOBS", "60"))
 """Jobs of each trial."""
@@ -75,7 +75,8 @@ class Trial:
     acknowledged: dict[str, int] = attrs.field(factory=dict)
     runs: "Counter[str]" = attrs.field(factory=Counter)
     recoveries_ms: list[float] = attrs.field(factory=list)
-    _moved: AsyncConnection | None = None
+    _queue: Queue | None = None
+    _moved: list[AsyncConnection] = attrs.field(factory=list)
     _enough: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     # -- who works ------------------------------------------------------------------------------
@@ -120,42 +121,45 @@ class Trial:
 
     def watch(self, url: str) -> None:
         """Watch the server at another address from now on."""
-        self._moved = connect(url)
-        self.desk = attrs.evolve(self.desk, connection=self._moved)
+        self._moved.append(connect(url))
+        self.desk = attrs.evolve(self.desk, connection=self._moved[-1])
 
     async def close(self) -> None:
-        """Let go of a connection to another address."""
-        if self._moved is not None:
-            await self._moved.close()
+        """Let go of connections to other addresses."""
+        for connection in self._moved:
+            await connection.close()
 
     # -- what happens ---------------------------------------------------------------------------
 
     async def go(self, strike: Strike, *, times: int = 1) -> None:
-        """Let the fault strike while jobs are added and run, then check everything."""
-        async with Queue("work", self.url, prefix=self.desk.keys.prefix, max_events=10_000_000) as queue:
-            producing = asyncio.ensure_future(self._produce(queue))
+        """Let the fault strike so often, or more, while jobs are added and run; return when all of them are done."""
+        times = max(times, STRIKES)
+        async with Queue("work", self.url, prefix=self.desk.keys.prefix, max_events=10_000_000) as self._queue:
+            producing = asyncio.ensure_future(self._produce())
             share = JOBS // (times + 1)
             for turn in range(times):
                 await self._until_acknowledged(share * (turn + 1))
                 await strike()
-                await self._recover(queue)
+                await self._recover()
             self._enough.set()
             await asyncio.wait_for(producing, _WITHIN_S)
         await until(self._is_done, _WITHIN_S)
 
-    async def _produce(self, queue: Queue) -> None:
+    async def _produce(self) -> None:
         number = 0
         while number < JOBS or not self._enough.is_set():
-            await self._add(queue, number)
+            await self.add(number)
             number += 1
             await asyncio.sleep(0.005)
 
-    async def _add(self, queue: Queue, number: int) -> str:
+    async def add(self, number: int) -> str:
+        """Add a job while :meth:`go` goes on; its number decides how often it fails, and must be new."""
+        assert self._queue is not None
         attempts = 2 if number % 5 == 0 else 1
         priority = 3 if number % 7 == 0 else 0
         while True:
             with contextlib.suppress(ConnectionLost, ServerRefused):
-                job = await queue.add("work", number, job_id=f"n{number}", attempts=attempts, priority=priority)
+                job = await self._queue.add("work", number, job_id=f"n{number}", attempts=attempts, priority=priority)
                 self.acknowledged[job.id] = number
                 return job.id
             await asyncio.sleep(0.01)
@@ -166,11 +170,11 @@ class Trial:
 
         await until(reached, _WITHIN_S)
 
-    async def _recover(self, queue: Queue) -> None:
+    async def _recover(self) -> None:
         """Measure how long it takes until what was active has finished, and a new job too."""
         begun = time.monotonic()
         active = await self._insist("LRANGE", self.desk.keys.active, 0, -1)
-        probe = await self._add(queue, 1_000_000 + len(self.recoveries_ms))
+        probe = await self.add(1_000_000 + len(self.recoveries_ms))
         ids = [*active, probe.encode()]
 
         async def have_finished() -> bool:

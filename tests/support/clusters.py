@@ -18,6 +18,7 @@ __all__ = [
     "Listening",
     "ask",
     "has_equal_replica",
+    "has_replica",
     "make_lone_cluster",
     "node_id",
     "start_cluster",
@@ -213,13 +214,20 @@ def _is_well(node: ServerProcess) -> bool:
     return ready and links and in_step and {entry[0] for entry in masters} == replicas
 
 
-def has_equal_replica(node: ServerProcess) -> bool:
+def has_replica(node: Listening) -> bool:
+    """Tell whether a replica follows a master, though it may be a moment behind."""
+    return bool(_offsets(ask(node, "INFO", "replication")))
+
+
+def has_equal_replica(node: Listening) -> bool:
+    """Tell whether a replica has all that its master has; under load, hold writes to see it."""
     own = ask(node, "INFO", "replication")
-    return any(
-        isinstance(value, dict) and value.get("state") == "online" and value["offset"] == own["master_repl_offset"]
-        for name, value in own.items()
-        if name.startswith("slave")
-    )
+    return own["master_repl_offset"] in _offsets(own)
+
+
+def _offsets(own: dict[str, Any]) -> list[int]:
+    replicas = [value for name, value in own.items() if name.startswith("slave") and isinstance(value, dict)]
+    return [replica["offset"] for replica in replicas if replica.get("state") == "online"]
 
 
 def start_cluster(name: str, *args: str) -> Cluster:

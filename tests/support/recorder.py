@@ -1,6 +1,7 @@
 """Collects what faults did to queues: rows of the table in ``docs/guarantees.md``.
 
 ``nox -s faults`` names a file by ``ECHOMQ_FAULTS_FILE``; without it nothing is kept.
+It lets each fault strike ``ECHOMQ_FAULT_STRIKES`` times, else once suffices.
 """
 
 import json
@@ -10,7 +11,10 @@ from pathlib import Path
 
 import attrs
 
-__all__ = ["Row", "record"]
+__all__ = ["STRIKES", "Row", "record"]
+
+STRIKES = int(os.environ.get("ECHOMQ_FAULT_STRIKES", "1"))
+"""How often a fault strikes in each test, at least."""
 
 
 @attrs.frozen(kw_only=True)

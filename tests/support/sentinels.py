@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import redis
 
-from support.clusters import ask, has_equal_replica, wait_for
+from support.clusters import ask, has_equal_replica, has_replica, wait_for
 from support.not_run import missing
 from support.server_files import TIER_1, ServerFile, find_server_file
 from support.servers import START_TRIES, ServerProcess, free_port, ping
@@ -136,10 +136,10 @@ class Watched:
         self.wait_until_well()
 
     def wait_until_well(self) -> None:
-        """Wait until all sentinels agree on the master, and its replica is in step."""
+        """Wait until all sentinels agree on the master, and its replica follows it."""
         for sentinel in self.sentinels:
             wait_for(partial(self._agrees, sentinel), f"sentinel {sentinel.port} is well")
-        wait_for(lambda: has_equal_replica(self.master()), "the replica is in step")
+        wait_for(lambda: has_replica(self.master()), "the replica follows")
 
     def _agrees(self, sentinel: SentinelProcess) -> bool:
         told = ask(sentinel, "SENTINEL", "MASTER", SERVICE)

@@ -12,7 +12,7 @@ import attrs
 import echomq.sync
 from echomq import Queue, Worker
 from echomq.errors import ConnectionLost, ServerNotReady
-from support.recorder import Row, record
+from support.recorder import STRIKES, Row, record
 
 __all__ = ["Load", "under_load"]
 
@@ -26,20 +26,20 @@ class Load:
     Attributes:
         acknowledged: Ids of jobs whose add was answered.
         runs: How often the processor saw each of them.
-        longest_gap_s: Longest time in which no add was answered.
+        gaps_s: For each time that something happened, the longest time in which no add was answered.
         answered_at_s: When the last one was.
     """
 
     acknowledged: set[str] = attrs.field(factory=set)
     runs: Counter[str] = attrs.field(factory=Counter)
-    longest_gap_s: float = 0.0
+    gaps_s: list[float] = attrs.field(factory=lambda: [0.0])
     answered_at_s: float = attrs.field(factory=time.monotonic)
     _stop: threading.Event = attrs.field(factory=threading.Event)
 
     def answered(self, job_id: str) -> None:
         """Note an acknowledged add."""
         now_s = time.monotonic()
-        self.longest_gap_s = max(self.longest_gap_s, now_s - self.answered_at_s)
+        self.gaps_s[-1] = max(self.gaps_s[-1], now_s - self.answered_at_s)
         self.answered_at_s = now_s
         self.acknowledged.add(job_id)
 
@@ -91,22 +91,36 @@ class Load:
                 jobs=len(self.acknowledged),
                 lost=0,
                 twice=0,
-                recoveries_ms=[self.longest_gap_s * 1000],
+                recoveries_ms=[gap_s * 1000 for gap_s in self.gaps_s],
             )
         )
+
+    @property
+    def longest_gap_s(self) -> float:
+        """Longest time in which no add was answered."""
+        return max(self.gaps_s)
 
     def stop(self) -> None:
         """Let the producers end."""
         self._stop.set()
 
 
-async def under_load(urls: list[str], prefix: str, disturb: Callable[[], object], *, loses: bool = False) -> Load:
+async def under_load(
+    urls: list[str],
+    prefix: str,
+    disturb: Callable[[], object],
+    heal: Callable[[], object] | None = None,
+    *,
+    loses: bool = False,
+) -> Load:
     """Work, let something happen, work on, and finish.
 
     Args:
         urls: One for each driver.
         prefix: Of the queue, whose name is ``work``.
         disturb: Blocking; what happens.
+        heal: Blocking; makes all well again, so that it can happen as often as ``ECHOMQ_FAULT_STRIKES`` says. None:
+            it happens once.
         loses: What happens may lose writes that a master has acknowledged and its replica never got, so that only
             the queue's soundness is looked at, and that what was added after it is done.
     """
@@ -122,12 +136,18 @@ async def under_load(urls: list[str], prefix: str, disturb: Callable[[], object]
         asyncio.create_task(asyncio.to_thread(load.produce_blocking, url, prefix, f"b{at}"))
         for at, url in enumerate(urls)
     ]
-    await load.until_more(100)
-    await asyncio.to_thread(disturb)
-    if loses:
-        load.acknowledged.clear()
-    await load.until_more(200)
-    load.stop()
+    try:
+        await load.until_more(100)
+        for strike in range(STRIKES if heal else 1):
+            if strike and heal:
+                await asyncio.to_thread(heal)
+                load.gaps_s.append(0.0)
+            await asyncio.to_thread(disturb)
+            if loses:
+                load.acknowledged.clear()
+            await load.until_more(200)
+    finally:
+        load.stop()  # the threads of a test that failed would go on for ever
     await asyncio.gather(*producers)
     await _all_done(load, urls[0], prefix, loses=loses)
     for worker in workers:

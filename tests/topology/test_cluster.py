@@ -303,7 +303,7 @@ async def test_close_ends_waits(driver: str, shell: Shell, tagged: str) -> None:
 async def test_failover_under_load(cluster: Cluster, tagged: str, record_property: Any) -> None:
     """The death of the master of a queue at work loses no acknowledged job; nothing is restarted by hand."""
     urls = [cluster.url(scheme) for scheme in SCHEMES]
-    load = await under_load(urls, tagged, lambda: cluster.kill(cluster.master(tagged)))
+    load = await under_load(urls, tagged, lambda: cluster.kill(cluster.master(tagged)), cluster.heal)
     record_property("longest_gap_s", load.longest_gap_s)
     load.account("master killed, replica takes over", "cluster of six")
 
@@ -319,9 +319,9 @@ async def test_resharding_under_load(cluster: Cluster, tagged: str, record_prope
         cluster.move_slot(slot, source, target)
         cluster.move_slot(slot, target, source)
 
-    load = await under_load([cluster.url(scheme) for scheme in SCHEMES], tagged, move)
+    load = await under_load([cluster.url(scheme) for scheme in SCHEMES], tagged, move, cluster.heal)
     record_property("longest_gap_s", load.longest_gap_s)
-    load.account("slot of the queue moved to and fro", "cluster of six")
+    load.account("slot of the queue moved key by key, to and fro", "cluster of six")
 
     assert set(load.runs.values()) == {1}
 
@@ -337,7 +337,8 @@ async def test_whole_slot_under_load(clusters: dict[str, Cluster], tagged: str) 
         cluster.ask(source, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", node_id(target))
         wait_for(lambda: cluster.master(tagged) is target, "the slot has moved")
 
-    load = await under_load([cluster.url(scheme) for scheme in SCHEMES], tagged, move)
+    load = await under_load([cluster.url(scheme) for scheme in SCHEMES], tagged, move, cluster.heal)
+    load.account("slot of the queue moved at once", "cluster of six, Valkey")
 
     assert set(load.runs.values()) == {1}
 
