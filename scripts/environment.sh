@@ -2,6 +2,7 @@
 # Needs a POSIX shell and Python 3.10 or newer. Nothing outside the checkout is touched.
 
 packages="-e packages/echomq-core[cli] -e packages/echomq-redis -e packages/echomq-valkey[embedded] -e packages/echomq-memory"
+frameworks="-e packages/echomq-django -e packages/echomq-sqlalchemy" # for tests; a demo needs none of them
 python=.venv/bin/python
 
 fail() {

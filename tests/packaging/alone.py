@@ -1,6 +1,6 @@
 """Runs inside a new environment that holds one package: fails unless that package works there.
 
-Usage: ``python alone.py IMPORT_NAME``. Prints where the package came from.
+Usage: ``python alone.py IMPORT_NAME [driver]``. Prints where the package came from.
 """
 
 import importlib
@@ -20,7 +20,7 @@ from echomq.scripts import get_script, script_names  # noqa: E402 - only after t
 assert len(script_names()) > 20, script_names()
 assert all(get_script(script).text for script in script_names())
 
-if name != "echomq":
+if sys.argv[2:] == ["driver"]:
     plugin = importlib.import_module(f"{name}.plugin").echomq_register_driver()
     assert plugin.name == name.removeprefix("echomq_")
 print(where)

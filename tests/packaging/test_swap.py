@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.packages import IMPORTS, PACKAGES, Environment, build, new_environment
+from support.packages import DRIVERS, IMPORTS, PACKAGES, Environment, build, new_environment
 from support.servers import Server
 
 PROGRAM = Path(__file__).with_name("user_program.py")
@@ -29,7 +29,7 @@ def environments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Environm
 @pytest.mark.parametrize("package", PACKAGES)
 def test_package_alone(environments: dict[str, Environment], package: str) -> None:
     """Installing one package by its name brings all that it needs to be imported."""
-    assert environments[package].run(str(ALONE), IMPORTS[package])
+    assert environments[package].run(str(ALONE), IMPORTS[package], *["driver"] * (package in DRIVERS))
 
 
 @pytest.mark.parametrize("package", ["echomq-redis", "echomq-valkey"])

@@ -8,11 +8,8 @@ import attrs
 
 __all__ = ["SOURCES", "Module", "modules", "reaches"]
 
-SOURCES = {
-    "echomq": Path(__file__).parents[2] / "packages/echomq-core/src/echomq",
-    "echomq_redis": Path(__file__).parents[2] / "packages/echomq-redis/src/echomq_redis",
-    "echomq_valkey": Path(__file__).parents[2] / "packages/echomq-valkey/src/echomq_valkey",
-}
+SOURCES = {path.parent.name: path.parent for path in Path(__file__).parents[2].glob("packages/*/src/*/__init__.py")}
+"""Where each of our packages is."""
 
 
 @attrs.frozen

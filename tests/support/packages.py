@@ -12,15 +12,11 @@ import attrs
 
 from support.server_files import CHECKOUT
 
-__all__ = ["PACKAGES", "Built", "Environment", "build"]
+__all__ = ["DRIVERS", "PACKAGES", "Built", "Environment", "build"]
 
-PACKAGES = ("echomq-core", "echomq-redis", "echomq-valkey", "echomq-memory")
-IMPORTS = {
-    "echomq-core": "echomq",
-    "echomq-redis": "echomq_redis",
-    "echomq-valkey": "echomq_valkey",
-    "echomq-memory": "echomq_memory",
-}
+DRIVERS = ("echomq-redis", "echomq-valkey", "echomq-memory")
+PACKAGES = ("echomq-core", *DRIVERS, "echomq-django", "echomq-sqlalchemy")
+IMPORTS = {package: package.replace("-", "_") for package in PACKAGES} | {"echomq-core": "echomq"}
 
 
 @attrs.frozen(kw_only=True)

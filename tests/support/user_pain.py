@@ -62,8 +62,6 @@ def _tests(path: Path) -> Iterator[tuple[str, str]]:
             yield node.name, ast.get_docstring(node) or ""
 
 
-_NO_DJANGO = "There is no Django backend yet; in Django, pass `queue.add` of `echomq.sync` to `transaction.on_commit`."
-
 SECTIONS: dict[str, tuple[Pain, ...]] = {
     "Stalled jobs and locks": (
         Pain(
@@ -240,15 +238,13 @@ SECTIONS: dict[str, tuple[Pain, ...]] = {
             34,
             "django/new-features#161",
             "A worker reads a row that is not committed yet.",
-            "Adding waits for the commit.",
-            absent=_NO_DJANGO,
+            "Adding waits for the commit, in Django by itself, and with SQLAlchemy.",
         ),
         Pain(
             35,
             "rq/django-rq#763",
             "There is no ready backend for Django's tasks.",
             "A backend with all that Django asks for.",
-            absent=_NO_DJANGO,
         ),
     ),
     "Typing": (

@@ -1,0 +1,1 @@
+"""A Django application as users write them."""
