@@ -324,6 +324,26 @@ class Nameless(pydantic.BaseModel):
     """A second model, which JSON does not tell from the first."""
 
 
+async def test_errors_after_which_no_attempt_follows(office: Office) -> None:
+    """An error of a class that the task calls unrecoverable ends the job; of another class, it is retried."""
+
+    @office.tasks.task(queue="emails", retries=3, unrecoverable=LookupError)
+    async def send(to: str) -> None:
+        raise (KeyError if to == "nobody" else OSError)(to)
+
+    @office.tasks.task(queue="emails", retries=3, unrecoverable=[ValueError, LookupError])
+    def print_it(number: str) -> int:
+        return int(number)
+
+    gone, again, wrong = await send.delay("nobody"), await send.delay("ada"), await print_it.delay("ten")
+    await office.work()
+
+    assert [(await office.job(job.id)).attempts_made for job in (gone, again, wrong)] == [1, 4, 1]
+    assert (await office.job(wrong.id)).failed_reason == ("ValueError: invalid literal for int() with base 10: 'ten'")
+    with pytest.raises(InvalidOption, match="unrecoverable"):
+        office.tasks.task(queue="emails", unrecoverable=KeyError("x"))  # type: ignore[arg-type]
+
+
 async def test_open_connection(redis_server: Server, prefix: str) -> None:
     """Tasks on a connection of the host's leave it open."""
     connection = echomq.connect(redis_server.url)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from echomq.backoff import FAIL_NOW
+from echomq.errors import InvalidOption
 from echomq.job import Job
 from echomq.options import WorkerOptions, worker_options
 from echomq.scheduling.outcome import (
@@ -122,6 +123,22 @@ def test_unknown_backoff_is_taken_as_fixed() -> None:
 def test_unrecoverable_fails_whatever_is_left() -> None:
     """Unrecoverable ends the job, whatever attempts are left."""
     assert isinstance(judged(with_options(attempts=9), Unrecoverable("bad address")), Failed)
+
+
+def test_error_of_an_unrecoverable_class_is_final() -> None:
+    """An error of a class that the worker calls unrecoverable, or of a class below it, ends the job."""
+    many = with_options(attempts=9)
+
+    assert isinstance(judged(many, KeyError("x"), unrecoverable=LookupError), Failed)
+    assert isinstance(judged(many, KeyError("x"), unrecoverable=[OSError, LookupError]), Failed)
+    assert isinstance(judged(many, KeyError("x"), unrecoverable=OSError), Retried)
+
+
+@pytest.mark.parametrize("wrong", ["ValueError", ValueError("x"), [int], Unrecoverable, BaseException, 5, None])
+def test_what_is_no_class_of_errors(wrong: object) -> None:
+    """What is no class of errors, or is a signal, is refused with the option's name."""
+    with pytest.raises(InvalidOption, match="unrecoverable: expected classes of errors"):
+        worker_options(unrecoverable=wrong)
 
 
 def test_signals_use_no_attempt() -> None:

@@ -3,18 +3,21 @@
 Source: protocol spec 05 section 4.1.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import attrs
 
 from .backoff import BackoffStrategy
 from .checks import check_names, is_bool, is_text, is_whole, nested
-from .errors import InvalidOption
+from .errors import InvalidOption, JobSignal
 from .moments import Duration, duration_ms
 from .retention import Keep, remove_on_complete, remove_on_fail
 
-__all__ = ["RUN_PLACES", "RateLimit", "RunIn", "WorkerOptions", "worker_options"]
+__all__ = ["RUN_PLACES", "ErrorTypes", "RateLimit", "RunIn", "WorkerOptions", "error_types", "worker_options"]
+
+ErrorTypes: TypeAlias = type[Exception] | Iterable[type[Exception]]
+"""One class of errors, or several."""
 
 RunIn: TypeAlias = Literal["loop", "thread", "process"]
 RUN_PLACES: tuple[RunIn, ...] = ("loop", "thread", "process")
@@ -49,6 +52,19 @@ def _timeout(value: Duration | Mapping[str, Duration] | None) -> int | Mapping[s
     if isinstance(value, Mapping):
         return {name: duration_ms(f"timeout[{name!r}]", limit, minimum=1) for name, limit in value.items()}
     return None if value is None else duration_ms("timeout", value, minimum=1)
+
+
+def error_types(value: object) -> tuple[type[Exception], ...]:
+    """Return classes of errors after which no attempt follows.
+
+    Raises:
+        InvalidOption: Something is no class of errors, or a signal, which steers already.
+    """
+    given = (value,) if isinstance(value, type) else tuple(value) if isinstance(value, Iterable) else (value,)
+    for one in given:
+        if not (isinstance(one, type) and issubclass(one, Exception)) or issubclass(one, JobSignal):
+            raise InvalidOption("unrecoverable", f"expected classes of errors such as ValueError, not {one!r}")
+    return given
 
 
 def _is_place(_: object, __: object, value: object) -> None:
@@ -98,6 +114,8 @@ class WorkerOptions:
         timeout: Longest time for one attempt (ms or ``timedelta``), for all jobs or by their names; the option
             ``timeout`` of a job wins. What takes longer is stopped and fails with
             :class:`~echomq.errors.JobTimedOut`, which is retried as any failure. None: no limit.
+        unrecoverable: Classes of errors after which no other attempt follows, as after
+            :class:`~echomq.Unrecoverable`: those that another attempt would meet again.
         run_in: ``"loop"`` (``async def`` only), ``"thread"`` (plain functions only) or ``"process"`` (both; the
             function must be importable). None: ``async def`` on the loop, plain functions in threads.
         processes: Child processes of ``run_in="process"``; at least ``concurrency``, which it sets where
@@ -127,6 +145,7 @@ class WorkerOptions:
     backoff_strategies: Mapping[str, BackoffStrategy] = attrs.field(factory=dict, hash=False)
     close_timeout: int | None = attrs.field(default=None, converter=_close_timeout)
     timeout: int | Mapping[str, int] | None = attrs.field(default=None, converter=_timeout, hash=False)
+    unrecoverable: tuple[type[Exception], ...] = attrs.field(default=(), converter=error_types)
     run_in: RunIn | None = attrs.field(default=None, validator=_is_place)
     processes: int | None = attrs.field(default=None, validator=is_whole(1, optional=True))
     max_jobs_per_child: int | None = attrs.field(default=None, validator=is_whole(1, optional=True))

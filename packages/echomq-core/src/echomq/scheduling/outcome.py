@@ -231,7 +231,7 @@ def brake_ms(job: Job) -> int:
 
 def has_attempt_left(job: Job, error: BaseException, options: WorkerOptions) -> bool:
     """Tell whether a job that raised this may run again."""
-    if isinstance(error, Unrecoverable | NotEncodable):
+    if isinstance(error, (Unrecoverable, NotEncodable, *options.unrecoverable)):
         return False
     limit = options.max_started_attempts
     if limit is not None and job.attempts_started >= limit:

@@ -13,6 +13,7 @@ from echomq.errors import InvalidOption, UsageError
 from echomq.keys import DEFAULT_PREFIX, Keys
 from echomq.plans import checked_defaults
 from echomq.processors import is_coroutine_function
+from echomq.worker_options import error_types
 
 from .signature import signature_of
 from .task import Task
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from echomq.driver import AsyncConnection, Connection, ConnectionSource
     from echomq.keywords import JobKeywords, WorkerKeywords
+    from echomq.worker_options import ErrorTypes
 
 __all__ = ["Tasks"]
 
@@ -75,6 +77,7 @@ class Tasks:
         queue: str,
         name: str | None = None,
         retries: int | None = None,
+        unrecoverable: ErrorTypes = (),
         **options: Unpack[JobKeywords],
     ) -> TaskDecorator:
         """Make a task of a function, plain or ``async``: a decorator.
@@ -83,6 +86,7 @@ class Tasks:
             queue: Name of the queue its jobs go to.
             name: Name of the jobs; None: the function's.
             retries: How often a failed job runs again; the option ``attempts`` less one.
+            unrecoverable: Classes of errors after which no other attempt follows, such as ``ValueError``.
             **options: Of each job; see :class:`~echomq.options.JobOptions`.
 
         Returns:
@@ -98,6 +102,7 @@ class Tasks:
                 raise InvalidOption("retries", "does not go with attempts, which is one more; choose one")
             options["attempts"] = whole("retries", retries, 0) + 1
         checked_defaults(options)
+        final = error_types(unrecoverable)
 
         def decorate(function: Callable[..., Any]) -> Task[..., Any, Any]:
             chosen = function.__name__ if name is None else name
@@ -106,7 +111,13 @@ class Tasks:
                 raise UsageError(f"queue {queue!r} has a task called {chosen!r} already; give one of them a name=")
             signature = signature_of(chosen, function)
             task: Task[..., Any, Any] = Task(
-                function=function, name=chosen, queue=queue, signature=signature, tasks=self, options=options
+                function=function,
+                name=chosen,
+                queue=queue,
+                signature=signature,
+                tasks=self,
+                unrecoverable=final,
+                options=options,
             )
             known[chosen] = task
             self._processors.setdefault(queue, {})[chosen] = task.processor()
@@ -148,6 +159,11 @@ class Tasks:
                 self._blocking = self._connect_sync()
             source = self._blocking if hasattr(self._source, "blocking_twin") else self._source
         return echomq.sync.Worker(queue, processors, source, prefix=self.prefix, **options)
+
+    @property
+    def queue_names(self) -> tuple[str, ...]:
+        """Names of the queues that have tasks, in the order in which they got the first."""
+        return tuple(self._by_queue)
 
     def _processors_of(self, queue: str) -> dict[str, Any]:
         if queue not in self._processors:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar
 import attrs
 
 from echomq.errors import UsageError
+from echomq.signals import Unrecoverable
 
 from .depends import run_plainly_with, run_with
 
@@ -122,6 +123,7 @@ class Task(Generic[P, T, R]):
         queue: Name of the queue they go to.
         signature: What it takes and gives.
         tasks: Where it belongs.
+        unrecoverable: Classes of errors after which no other attempt follows.
     """
 
     function: Callable[P, T]
@@ -129,6 +131,7 @@ class Task(Generic[P, T, R]):
     queue: str
     signature: Signature = attrs.field(repr=False)
     tasks: Tasks = attrs.field(repr=False)
+    unrecoverable: tuple[type[Exception], ...] = attrs.field(repr=False)
     _options: Mapping[str, Any] = attrs.field(repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -195,13 +198,25 @@ class Task(Generic[P, T, R]):
         function: Any = self.function
         signature = self.signature
         arguments = signature.arguments(job)
-        if signature.needs:
-            result = await run_with(signature.needs, self.tasks.overrides, function, arguments)
-        else:
-            result = await function(**arguments)
+        try:
+            if signature.needs:
+                result = await run_with(signature.needs, self.tasks.overrides, function, arguments)
+            else:
+                result = await function(**arguments)
+        except self.unrecoverable as error:
+            raise _final(error) from error
         return signature.result_json(result)
 
     def _process_in_thread(self, job: Job) -> Any:
         signature = self.signature
-        result = run_plainly_with(signature.needs, self.tasks.overrides, self.function, signature.arguments(job))
+        arguments = signature.arguments(job)
+        try:
+            result = run_plainly_with(signature.needs, self.tasks.overrides, self.function, arguments)
+        except self.unrecoverable as error:
+            raise _final(error) from error
         return signature.result_json(result)
+
+
+def _final(error: Exception) -> Unrecoverable:
+    """The signal that says so, since a worker runs many tasks and knows no error's meaning for one of them."""
+    return Unrecoverable(f"{type(error).__name__}: {error}".rstrip(": "))
