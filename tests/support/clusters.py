@@ -12,6 +12,7 @@ import redis
 from support.not_run import missing
 from support.server_files import TIER_1, find_server_file
 from support.servers import ServerProcess, free_port
+from support.tls import Certificates
 
 __all__ = [
     "Cluster",
@@ -19,7 +20,6 @@ __all__ = [
     "ask",
     "has_equal_replica",
     "has_replica",
-    "make_lone_cluster",
     "node_id",
     "start_cluster",
     "wait_for",
@@ -80,11 +80,13 @@ class Cluster:
     Attributes:
         name: Kind of server, ``"redis"``.
         nodes: All six; who is master changes.
+        tls_ports: Where each of them speaks TLS, if they do.
         down: Those that were killed.
     """
 
     name: str
     nodes: list[ServerProcess]
+    tls_ports: list[int] = attrs.field(factory=list)
     down: list[ServerProcess] = attrs.field(factory=list)
 
     @property
@@ -94,7 +96,8 @@ class Cluster:
 
     def url(self, scheme: str | None = None, user: str = "", **options: object) -> str:
         """URL of all nodes."""
-        hosts = ",".join(f"{node.host}:{node.port}" for node in self.nodes)
+        ports = self.tls_ports or [node.port for node in self.nodes]
+        hosts = ",".join(f"{node.host}:{port}" for node, port in zip(self.nodes, ports, strict=True))
         query = "&".join(f"{name}={value}" for name, value in options.items())
         return f"{scheme or f'{self.name}+cluster'}://{user and f'{user}@'}{hosts}?{query}".rstrip("?")
 
@@ -230,12 +233,14 @@ def _offsets(own: dict[str, Any]) -> list[int]:
     return [replica["offset"] for replica in replicas if replica.get("state") == "online"]
 
 
-def start_cluster(name: str, *args: str) -> Cluster:
+def start_cluster(name: str, *args: str, tls: Certificates | None = None) -> Cluster:
     """Start a cluster of six from server files; close it after use.
 
     Args:
         name: One of :data:`support.server_files.KINDS`.
         args: Further arguments of each node.
+        tls: Let the nodes speak TLS to each other and to clients; their plain ports are for tests only. Skips the test
+            where the build cannot.
     """
     file = find_server_file(name)
     if isinstance(file, str):
@@ -246,19 +251,20 @@ def start_cluster(name: str, *args: str) -> Cluster:
     try:
         for _ in range(2 * MASTERS):
             # The usual bus port, 10,000 above, may be taken by any outgoing connection of this machine.
-            cluster.nodes.append(ServerProcess(file=file, args=(*own, "--cluster-port", str(free_port()))))
+            bus = ("--cluster-port", str(free_port())) if file.version >= (7, 0) else ()
+            secure: tuple[str, ...] = ()
+            if tls is not None:
+                cluster.tls_ports.append(free_port())
+                secure = ("--tls-cluster", "yes", "--tls-replication", "yes", *tls.of_server(cluster.tls_ports[-1]))
+            cluster.nodes.append(ServerProcess(file=file, args=(*own, *secure, *bus)))
             cluster.nodes[-1].start()
         _form(cluster)
-    except BaseException:
+    except BaseException as error:
         cluster.close()
+        if tls is not None and isinstance(error, RuntimeError):
+            missing("TLS", f"this build of {name} does not speak it: {error}", required=False)
         raise
     return cluster
-
-
-def make_lone_cluster(node: ServerProcess) -> None:
-    """Make a server, started with ``--cluster-enabled yes``, own all slots; takes two seconds."""
-    ask(node, "CLUSTER", "ADDSLOTSRANGE", 0, SLOTS - 1)
-    wait_for(lambda: "cluster_state:ok" in ask(node, "CLUSTER", "INFO"), "the lone node is well")
 
 
 def _form(cluster: Cluster) -> None:
@@ -266,9 +272,12 @@ def _form(cluster: Cluster) -> None:
     for epoch, node in enumerate(cluster.nodes, 1):
         ask(node, "CLUSTER", "SET-CONFIG-EPOCH", epoch)
     for place, node in enumerate(cluster.nodes[:MASTERS]):
-        ask(node, "CLUSTER", "ADDSLOTSRANGE", place * SLOTS // MASTERS, (place + 1) * SLOTS // MASTERS - 1)
+        # Each slot by itself: Redis 6.2 knows no ADDSLOTSRANGE.
+        ask(node, "CLUSTER", "ADDSLOTS", *range(place * SLOTS // MASTERS, (place + 1) * SLOTS // MASTERS))
     for node in others:
-        ask(first, "CLUSTER", "MEET", node.host, node.port, node.args[-1])
+        at = cluster.tls_ports[cluster.nodes.index(node)] if cluster.tls_ports else node.port
+        bus = node.args[-1] if "--cluster-port" in node.args else node.port + 10_000
+        ask(first, "CLUSTER", "MEET", node.host, at, bus)
     for node in cluster.nodes:
         wait_for(partial(_knows_all, node), "the nodes have met")
     for master, replica in zip(cluster.nodes, cluster.nodes[MASTERS:], strict=False):

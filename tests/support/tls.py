@@ -31,6 +31,19 @@ class Certificates:
     client: Path
     client_key: Path
 
+    def of_server(self, port: int) -> tuple[str, ...]:
+        """Arguments of a server that speaks TLS on a port, and wants a certificate of its clients."""
+        return (
+            *("--tls-port", str(port), "--tls-auth-clients", "yes"),
+            *("--tls-cert-file", str(self.server), "--tls-key-file", str(self.server_key)),
+            *("--tls-ca-cert-file", str(self.ca)),
+        )
+
+    def of_client(self, lead: str = "") -> str:
+        """Options of a client's URL; those of sentinels begin with ``sentinel_``."""
+        files = {"ca_certs": self.ca, "certfile": self.client, "keyfile": self.client_key}
+        return "&".join(f"{lead}ssl_{name}={path}" for name, path in files.items())
+
 
 def make_certificates(folder: Path) -> Certificates:
     """Make an authority and two certificates; skips the test where there is no openssl."""
@@ -72,14 +85,7 @@ def start_tls_server(certificates: Certificates, *args: str) -> tuple[ServerProc
     if isinstance(file, str):
         missing("redis", file)
     port = free_port()
-    engine = ServerProcess(
-        file=file,
-        args=(
-            *("--tls-port", str(port), "--tls-auth-clients", "yes"),
-            *("--tls-cert-file", str(certificates.server), "--tls-key-file", str(certificates.server_key)),
-            *("--tls-ca-cert-file", str(certificates.ca), *args),
-        ),
-    )
+    engine = ServerProcess(file=file, args=(*certificates.of_server(port), *args))
     try:
         engine.start()
     except RuntimeError as error:

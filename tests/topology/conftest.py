@@ -1,12 +1,14 @@
 """Clusters and watched masters of each kind, and who connects to them."""
 
+import os
+
 import pytest
 
 from support.clusters import Cluster
 from support.sentinels import Watched
 from support.shells import SHELLS, Shell
 
-SERVERS = ["redis", "valkey"]
+SERVERS = os.environ.get("ECHOMQ_TEST_SERVERS", "redis,valkey").split(",")
 
 
 @pytest.fixture(params=SERVERS)
@@ -17,7 +19,7 @@ def cluster(request: pytest.FixtureRequest, clusters: dict[str, Cluster]) -> Clu
     return found
 
 
-@pytest.fixture(params=["redis", pytest.param("valkey", marks=pytest.mark.heavy)])
+@pytest.fixture(params=[SERVERS[0], *(pytest.param(name, marks=pytest.mark.heavy) for name in SERVERS[1:])])
 def watched(request: pytest.FixtureRequest, watched_masters: dict[str, Watched]) -> Watched:
     """A master with a replica and three sentinels, of each kind in turn, with nothing broken."""
     found = watched_masters[request.param]

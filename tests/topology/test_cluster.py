@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,12 +16,11 @@ from echomq import FlowNode, Worker, plugins
 from echomq.call import Batch
 from echomq.errors import ConnectionLost, ServerNotReady, ServerRefused, UsageError
 from echomq.hash_slots import key_slot
-from support.clusters import Cluster, make_lone_cluster, node_id, wait_for
+from support.clusters import Cluster, node_id, wait_for
 from support.desk import until
 from support.requests import command
 from support.servers import Server, free_port
 from support.shells import Shell
-from support.tls import make_certificates, start_tls_server
 
 from .load import under_load
 
@@ -341,30 +339,6 @@ async def test_whole_slot_under_load(clusters: dict[str, Cluster], tagged: str) 
     load.account("slot of the queue moved at once", "cluster of six, Valkey")
 
     assert set(load.runs.values()) == {1}
-
-
-@pytest.fixture(scope="module")
-def tls_seed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Host, port and options of a cluster of one node that speaks TLS."""
-    files = make_certificates(tmp_path_factory.mktemp("tls"))
-    engine, port = start_tls_server(
-        files, "--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-port", str(free_port())
-    )
-    make_lone_cluster(engine)
-    own = f"ssl_certfile={files.client}&ssl_keyfile={files.client_key}"
-    yield f"127.0.0.1:{port}?ssl_ca_certs={files.ca}&{own}"
-    engine.close()
-
-
-@pytest.mark.parametrize("scheme", ["rediss+cluster", "valkeys+cluster"])
-async def test_tls(tls_seed: str, scheme: str, shell: Shell, tagged: str) -> None:
-    """A cluster is spoken to by TLS, with certificates on both sides."""
-    url = f"{scheme}://{tls_seed}"
-    async with shell.queue("mail", url, prefix=tagged) as queue, Worker("mail", nothing, url, prefix=tagged) as worker:
-        job = await queue.add("one")
-        running = asyncio.ensure_future(worker.run(until="drained"))
-        assert await queue.result(job.id, timeout=10_000) == "done"
-        await running
 
 
 @pytest.mark.heavy

@@ -20,6 +20,7 @@ from support.shells import Shell
 from support.tls import Certificates, make_certificates, start_tls_server
 
 from .load import under_load
+from .test_rights import PASSWORD, documented, whole_session
 
 SCHEMES = ["redis+sentinel", "valkey+sentinel"]
 
@@ -148,8 +149,8 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture(scope="module")
 def secured(certificates: Certificates) -> Iterator[tuple[str, int]]:
-    """Host and port of a sentinel that wants TLS and its own user, as does its master of another name and password."""
-    engine, port = start_tls_server(certificates, "--user", *["worker", "on", ">pw-of-master", "~*", "&*", "+@all"])
+    """Host and port of a sentinel that wants TLS and its own user, as does its master; each with the least rights."""
+    engine, port = start_tls_server(certificates, "--user", "jobs", *documented("t*"))
     tls_port = free_port()
     files = (
         f"tls-cert-file {certificates.server}\ntls-key-file {certificates.server_key}\n"
@@ -163,23 +164,15 @@ def secured(certificates: Certificates) -> Iterator[tuple[str, int]]:
     engine.close()
 
 
-def files_of(certificates: Certificates, lead: str = "") -> str:
-    """The files of a client, as options of a URL."""
-    files = {"ca_certs": certificates.ca, "certfile": certificates.client, "keyfile": certificates.client_key}
-    return "&".join(f"{lead}ssl_{name}={path}" for name, path in files.items())
-
-
 async def test_tls_and_users(
     secured: tuple[str, int], certificates: Certificates, driver: str, shell: Shell, prefix: str
 ) -> None:
-    """Sentinels and master may each have TLS, a user and a password of their own (pain 24)."""
+    """Sentinels and master may each have TLS, a user of least rights and a password of their own (pain 24)."""
     host, port = secured
     own = "sentinel_username=finder&sentinel_password=pw-of-sentinel"
     scheme = {"redis": "rediss", "valkey": "valkeys"}[driver]
-    url = f"{scheme}+sentinel://worker:pw-of-master@{host}:{port}/{SERVICE}?{own}&{files_of(certificates)}"
-    async with shell.queue("mail", url, prefix=prefix) as queue:
-        job = await queue.add("one")
-        assert await queue.get_job(job.id) is not None
+    url = f"{scheme}+sentinel://jobs:{PASSWORD}@{host}:{port}/{SERVICE}?{own}&{certificates.of_client()}"
+    await whole_session(url, shell, prefix)
 
 
 async def test_tls_options(
@@ -192,9 +185,7 @@ async def test_tls_options(
     sentinel = SentinelOptions(
         service=SERVICE, addresses=(secured,), username="finder", password="pw-of-sentinel", tls=tls
     )
-    options = ConnectionOptions(
-        scheme=driver, username="worker", password="pw-of-master", tls=tls, sentinel=sentinel, db=1
-    )
+    options = ConnectionOptions(scheme=driver, username="jobs", password=PASSWORD, tls=tls, sentinel=sentinel, db=1)
     assert sentinel.addresses == (Address(*secured),)
     async with shell.queue("mail", options, prefix=prefix) as queue:
         await queue.add("one")
@@ -207,7 +198,7 @@ async def test_sentinel_refuses(
     host, port = secured
     scheme = {"redis": "rediss", "valkey": "valkeys"}[driver]
     own = "sentinel_username=finder&sentinel_password=wrong-secret"
-    url = f"{scheme}+sentinel://{host}:{port}/{SERVICE}?{own}&{files_of(certificates)}"
+    url = f"{scheme}+sentinel://{host}:{port}/{SERVICE}?{own}&{certificates.of_client()}"
     async with shell.queue("mail", url) as queue:
         with pytest.raises(ServerRefused, match="no sentinel tells where master 'mq'") as caught:
             await asyncio.wait_for(queue.add("one"), 5)
