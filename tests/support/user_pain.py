@@ -272,7 +272,7 @@ SECTIONS: dict[str, tuple[Pain, ...]] = {
             40,
             "taskforcesh/bullmq#2048",
             "Traces need wrappers around everything.",
-            "Plugins can use the field that carries a trace across runtimes; none for OpenTelemetry yet.",
+            "Installed, `echomq-opentelemetry` traces all of it, from producer to worker across runtimes.",
         ),
         Pain(
             41,
@@ -348,11 +348,7 @@ SECTIONS: dict[str, tuple[Pain, ...]] = {
             58,
             "felixmosh/bull-board#157",
             "Dashboards stand open on the internet.",
-            "What shows or changes jobs is closed unless it is opened.",
-            absent=(
-                "EchoMQ has no dashboard. The only port it can open is that of the health probe, "
-                "which shows no job and changes nothing."
-            ),
+            "EchoMQ opens no port by itself, and what it can open shows no job. Its page sets up a dashboard with a login.",
         ),
     ),
     "Time limits and tests": (
