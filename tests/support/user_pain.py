@@ -348,7 +348,7 @@ SECTIONS: dict[str, tuple[Pain, ...]] = {
             58,
             "felixmosh/bull-board#157",
             "Dashboards stand open on the internet.",
-            "EchoMQ opens no port by itself, and what it can open shows no job. Its page sets up a dashboard with a login.",
+            "EchoMQ opens no port unasked and shows no job there; its page sets up a dashboard with a login.",
         ),
     ),
     "Time limits and tests": (
