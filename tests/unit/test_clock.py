@@ -1,10 +1,11 @@
 """The shells' clocks."""
 
+import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from echomq.clock import local_zone
+from echomq.clock import local_zone, set_wall, wall_ms
 
 SUMMER = datetime(2026, 7, 1, tzinfo=timezone.utc)
 WINTER = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -23,3 +24,14 @@ def test_local_zone_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "<+05>-5")
 
     assert SUMMER.astimezone(local_zone()).utcoffset() is not None
+
+
+def test_another_wall_clock() -> None:
+    """A test may set the clock of the process, and gives the system's back."""
+    set_wall(lambda: 42)
+    try:
+        assert wall_ms() == 42
+    finally:
+        set_wall(None)
+
+    assert abs(wall_ms() - time.time() * 1000) < 60_000

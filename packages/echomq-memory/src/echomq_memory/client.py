@@ -218,6 +218,17 @@ class Client(FakeSocket):
             args = (*args[:at], b"%d-*" % max(self.engine.clock(), last_ms), *args[at + 1 :])
         return super().xadd(key, *args)
 
+    def hrandfield(self, key: Any, *args: bytes) -> Any:
+        """HRANDFIELD, which answers an empty list where several fields of nothing are wanted."""
+        found = super().hrandfield(key, *args)
+        return [] if found is None and args else found
+
+    def hello(self, *args: bytes) -> Any:
+        """HELLO, in the one version of the protocol that is spoken here."""
+        if args and args[0] != b"2":
+            raise SimpleError("NOPROTO unsupported protocol version")
+        return super().hello(*args)
+
     def time(self) -> list[bytes]:
         """TIME."""
         now_ms = self.engine.clock()

@@ -86,6 +86,8 @@ def greeted(server: MemoryServer, options: ConnectionOptions, name: str | None) 
 def _place(source: ConnectionSource) -> tuple[ConnectionOptions, MemoryServer]:
     if not isinstance(source, ConnectionOptions) or source.scheme != "memory":
         raise UsageError('the driver "memory" serves memory://NAME only')
+    if source.username is not None or source.password is not None:
+        raise UsageError("memory:// knows no users; leave user and password out")
     name = "" if source.host == ConnectionOptions().host else source.host
     return source, memory_server(name)
 

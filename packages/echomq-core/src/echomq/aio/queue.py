@@ -99,6 +99,11 @@ class Queue:
         """Name of the queue, without the prefix."""
         return self.keys.queue
 
+    @property
+    def connection(self) -> AsyncConnection:
+        """The connection it uses, which others may share; :meth:`close` closes it, if the queue made it."""
+        return self._connection
+
     async def __aenter__(self) -> Self:
         return self
 

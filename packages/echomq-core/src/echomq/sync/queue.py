@@ -95,6 +95,11 @@ class Queue:
         """Name of the queue, without the prefix."""
         return self.keys.queue
 
+    @property
+    def connection(self) -> Connection:
+        """The connection it uses, which others may share; :meth:`close` closes it, if the queue made it."""
+        return self._connection
+
     def __enter__(self) -> Self:
         return self
 
