@@ -167,9 +167,12 @@ async def test_few_connections(desks: Desks) -> None:
         for name in names:
             await desks.add(name, 20)
         await desks.until_completed(**dict.fromkeys(names, 20))
-        clients = len((await desks.connection.send(command("CLIENT", "LIST"))).splitlines())
 
-    assert clients - before == 1 + len(names)
+        async def are_few() -> bool:  # a job that a busy machine holds up has its worker listen for cancellations
+            clients = len((await desks.connection.send(command("CLIENT", "LIST"))).splitlines())
+            return clients - before == 1 + len(names)
+
+        await until(are_few)
 
 
 async def test_group_is_steered_as_one(desks: Desks) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .backoff import BackoffStrategy
     from .moments import Duration, Moment
     from .options import Backoff, Deduplication, Keep, Parent, RateLimit
-    from .worker_options import ErrorTypes, RunIn
+    from .worker_options import ErrorTypes, Lifespan, RunIn
 
 __all__ = ["JobKeywords", "WorkerKeywords"]
 
@@ -67,6 +67,7 @@ class WorkerKeywords(TypedDict, total=False):
     backoff_strategies: Mapping[str, BackoffStrategy]
     close_timeout: Duration | None
     timeout: Duration | Mapping[str, Duration] | None
+    lifespan: Lifespan | None
     unrecoverable: ErrorTypes
     run_in: RunIn | None
     processes: int | None

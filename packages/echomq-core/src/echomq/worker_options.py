@@ -3,7 +3,8 @@
 Source: protocol spec 05 section 4.1.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -14,7 +15,20 @@ from .errors import InvalidOption, JobSignal
 from .moments import Duration, duration_ms
 from .retention import Keep, remove_on_complete, remove_on_fail
 
-__all__ = ["RUN_PLACES", "ErrorTypes", "RateLimit", "RunIn", "WorkerOptions", "error_types", "worker_options"]
+__all__ = [
+    "RUN_PLACES",
+    "ErrorTypes",
+    "Lifespan",
+    "RateLimit",
+    "RunIn",
+    "WorkerOptions",
+    "error_types",
+    "no_context_manager",
+    "worker_options",
+]
+
+Lifespan: TypeAlias = Callable[[], AbstractAsyncContextManager[Any] | AbstractContextManager[Any]]
+"""Makes what is entered when a worker begins to work, and left when its last job has ended."""
 
 ErrorTypes: TypeAlias = type[Exception] | Iterable[type[Exception]]
 """One class of errors, or several."""
@@ -67,6 +81,16 @@ def error_types(value: object) -> tuple[type[Exception], ...]:
     return given
 
 
+def _is_lifespan(_: object, __: object, value: Any) -> None:
+    if value is not None and not callable(value):
+        raise InvalidOption("lifespan", f"expected a function that makes a context manager, not {value!r}")
+
+
+def no_context_manager(made: object, wanted: str) -> InvalidOption:
+    """Return the error for a lifespan that made something else."""
+    return InvalidOption("lifespan", f"it made {made!r}, which is no context manager; expected {wanted}")
+
+
 def _is_place(_: object, __: object, value: object) -> None:
     if value is not None and value not in RUN_PLACES:
         raise InvalidOption("run_in", f"expected 'loop', 'thread' or 'process', not {value!r}")
@@ -114,6 +138,8 @@ class WorkerOptions:
         timeout: Longest time for one attempt (ms or ``timedelta``), for all jobs or by their names; the option
             ``timeout`` of a job wins. What takes longer is stopped and fails with
             :class:`~echomq.errors.JobTimedOut`, which is retried as any failure. None: no limit.
+        lifespan: Makes a context manager (``@asynccontextmanager``; a plain one also serves), entered when the worker
+            begins to work and left when its last job has ended. What it gives is ``ctx.shared`` of each job.
         unrecoverable: Classes of errors after which no other attempt follows, as after
             :class:`~echomq.Unrecoverable`: those that another attempt would meet again.
         run_in: ``"loop"`` (``async def`` only), ``"thread"`` (plain functions only) or ``"process"`` (both; the
@@ -145,6 +171,7 @@ class WorkerOptions:
     backoff_strategies: Mapping[str, BackoffStrategy] = attrs.field(factory=dict, hash=False)
     close_timeout: int | None = attrs.field(default=None, converter=_close_timeout)
     timeout: int | Mapping[str, int] | None = attrs.field(default=None, converter=_timeout, hash=False)
+    lifespan: Lifespan | None = attrs.field(default=None, validator=_is_lifespan)
     unrecoverable: tuple[type[Exception], ...] = attrs.field(default=(), converter=error_types)
     run_in: RunIn | None = attrs.field(default=None, validator=_is_place)
     processes: int | None = attrs.field(default=None, validator=is_whole(1, optional=True))
@@ -155,6 +182,8 @@ class WorkerOptions:
         for name in ("processes", "max_jobs_per_child"):
             if getattr(self, name) is not None and self.run_in != "process":
                 raise InvalidOption(name, "only goes with run_in='process'")
+        if self.lifespan is not None and self.run_in == "process":
+            raise InvalidOption("lifespan", "child processes share nothing; set up what jobs need in their module")
         if self.processes is not None and self.processes < self.concurrency:
             raise InvalidOption("processes", f"{self.processes} cannot run {self.concurrency} jobs at a time")
 

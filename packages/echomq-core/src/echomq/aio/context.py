@@ -59,6 +59,11 @@ class Host(Protocol):
         """Call the listeners of a local event."""
         ...
 
+    @property
+    def shared(self) -> Any:
+        """What the lifespan of the worker gave."""
+        ...
+
     def time_left_ms(self) -> int | None:
         """Return how long running jobs may go on; None: to their end."""
         ...
@@ -87,6 +92,11 @@ class Context:
             if self._is_cancelled:
                 self._cancelled.set()
         return self._cancelled
+
+    @property
+    def shared(self) -> Any:
+        """What the worker's ``lifespan`` gave, the same for all its jobs; None without one."""
+        return self._host.shared
 
     @property
     def time_left_ms(self) -> int | None:
@@ -212,6 +222,11 @@ class ThreadContext:
     def token(self) -> str:
         """See :class:`Context`."""
         return self._context.token
+
+    @property
+    def shared(self) -> Any:
+        """See :attr:`Context.shared`."""
+        return self._context.shared
 
     @property
     def time_left_ms(self) -> int | None:

@@ -66,6 +66,7 @@ class Shift:
         connection: For all calls but the blocking ones.
         until_drained: Close when there is nothing to do.
         is_paused: Begin with taking nothing.
+        shared: What the lifespan gave to all jobs.
         share: Of slots that several workers have together; None: all are ours.
         state: What the worker knows.
         slots: The jobs it holds.
@@ -80,6 +81,7 @@ class Shift:
     connection: AsyncConnection
     until_drained: bool
     is_paused: bool = False
+    shared: Any = None
     share: Access | None = None
     state: WorkerState = attrs.field(init=False)
     slots: Slots = attrs.field(init=False)
@@ -120,6 +122,7 @@ class Shift:
             complain=self._complaints.tell,
             answered=self._answered,
             left_ms=self._left_ms,
+            shared=self.shared,
         )
         self._blocking = self.connection.dedicated(name=self.keys.client_name(options.name))
         self._renewal = self._make_renewal()

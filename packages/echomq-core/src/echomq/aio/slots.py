@@ -129,6 +129,7 @@ class Slots:
         complain: Told about errors that are not the job's.
         answered: Told when the server has answered a report.
         left_ms: Tells how long running jobs may go on.
+        shared: What the lifespan gave to all jobs.
         held: The jobs; a dict for its order, and because copying it is safe in any thread.
     """
 
@@ -142,6 +143,7 @@ class Slots:
     complain: Callable[[BaseException], None]
     answered: Callable[[], None]
     left_ms: Callable[[], int | None]
+    shared: Any = None
     held: dict[Held, None] = attrs.field(init=False, factory=dict)
     batches: Batches = attrs.field(init=False)
     spawn: "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]" = attrs.field(init=False)

@@ -140,8 +140,11 @@ def resume(self: Worker) -> None:
 
 def interrupted(worker: Worker, force: bool) -> None:
     """End at a signal; what :mod:`~echomq.aio.interrupts` calls in the loop."""
+    closed = messages.Closed(0 if force else worker.options.close_timeout)
     if worker._shift is not None:
-        worker._shift.happened(messages.Closed(0 if force else worker.options.close_timeout))
+        worker._shift.happened(closed)
+    else:  # the lifespan is being entered
+        worker._wish = closed
 
 
 def tell(worker: Worker, event: messages.Happened) -> None:

@@ -12,7 +12,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -30,6 +30,7 @@ from echomq.surroundings import within_surroundings
 from . import steering
 from .connecting import connect
 from .interrupts import on_interrupt
+from .lifespan import entered
 from .listeners import Listeners
 from .manual import Manual
 from .plugged import plug_in, with_backoffs
@@ -98,6 +99,8 @@ class Worker:
         self._fetching: asyncio.Task[None] | None = None
         self._is_paused = False
         self._is_closed = False
+        self._begins = False
+        self._lent: tuple[Any] | None = None
         self._wish: messages.Closed | None = None
         """An end that was asked for while no run was under way; the next run begins with it."""
         # Making a connection touches nothing, and refuses here what would otherwise fail in run.
@@ -195,7 +198,7 @@ class Worker:
     async def _work(self, until: Literal["drained"] | None, *, handle_signals: bool | None) -> None:
         if until not in (None, "drained"):
             raise UsageError(f"until: expected 'drained' or None, not {until!r}")
-        if self._shift is not None:
+        if self._shift is not None or self._begins:
             is_left = self._loop is not None and self._loop.is_closed()
             problem = "ran in an event loop that was closed under it; make another"
             raise UsageError(
@@ -209,9 +212,10 @@ class Worker:
         if handle_signals is None:
             handle_signals = threading.current_thread() is threading.main_thread()
         self._loop, self._gone = asyncio.get_running_loop(), asyncio.Event()
-        with ExitStack() as stack:
+        async with AsyncExitStack() as stack:
             if handle_signals:
                 stack.enter_context(on_interrupt(partial(steering.interrupted, self)))
+            (shared,) = self._lent or (await self._share_among_jobs(stack),)
             self._shift = Shift(
                 keys=self.keys,
                 options=self.options,
@@ -221,6 +225,7 @@ class Worker:
                 until_drained=until == "drained",
                 is_paused=self._is_paused,
                 share=self._share,
+                shared=shared,
             )
             if self._manual is not None:
                 self._manual.watch(self._shift.slots.held)
@@ -231,6 +236,13 @@ class Worker:
                 await self._shift.work()
             finally:
                 await self._end(connection if owned else None)
+
+    async def _share_among_jobs(self, stack: AsyncExitStack) -> Any:
+        self._begins = True
+        try:
+            return await stack.enter_async_context(entered(self.options.lifespan))
+        finally:
+            self._begins = False
 
     async def _end(self, connection: AsyncConnection | None) -> None:
         try:
@@ -293,6 +305,10 @@ class Worker:
     def join(self, share: Access) -> None:
         """Take jobs only with slots of a pool that several workers share; what :class:`WorkerGroup` does."""
         self._share = share
+
+    def lend(self, shared: Any) -> None:
+        """Give jobs what was made elsewhere, in place of a lifespan of their own; what :class:`WorkerGroup` does."""
+        self._lent = (shared,)
 
     # What may be wanted of it, each explained there.
 

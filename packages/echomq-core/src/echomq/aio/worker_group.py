@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from echomq.errors import UsageError
@@ -17,6 +17,7 @@ from echomq.worker_options import worker_options
 
 from .connecting import connect
 from .interrupts import on_interrupt
+from .lifespan import entered
 from .run import is_open, refuse_loop
 from .shares import Share
 from .steering import refuse_to_close, refuse_to_wait
@@ -71,7 +72,9 @@ class WorkerGroup:
         checked = weights_of(processors, weights or {})
         self._is_owner = not is_open(connection)
         self._connection: AsyncConnection = connect(connection) if self._is_owner else connection
-        self._pool = Pool.of(worker_options(**options).concurrency, checked)
+        common = worker_options(**options)
+        self._lifespan = common.lifespan
+        self._pool = Pool.of(common.concurrency, checked)
         self.workers: Mapping[str, Worker] = {
             queue: Worker(queue, processor, self._connection, prefix=prefix, **options)
             for queue, processor in processors.items()
@@ -138,10 +141,13 @@ class WorkerGroup:
         self._is_used = True
         if handle_signals is None:
             handle_signals = threading.current_thread() is threading.main_thread()
-        with ExitStack() as stack:
+        async with AsyncExitStack() as stack:
             if handle_signals:
                 stack.enter_context(on_interrupt(self._interrupted))
             try:
+                shared = await stack.enter_async_context(entered(self._lifespan))
+                for worker in self.workers.values():
+                    worker.lend(shared)
                 # A job of one queue may add to another that has come to its end already.
                 while not self._is_stopped and await self._round(until) and until:
                     pass

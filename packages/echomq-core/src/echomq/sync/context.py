@@ -60,6 +60,11 @@ class Host(Protocol):
         """Call the listeners of a local event."""
         ...
 
+    @property
+    def shared(self) -> Any:
+        """What the lifespan of the worker gave."""
+        ...
+
     def time_left_ms(self) -> int | None:
         """Return how long running jobs may go on; None: to their end."""
         ...
@@ -89,6 +94,11 @@ class Context:
         Nobody can stop a thread, so long work should look at it.
         """
         return self._cancelled
+
+    @property
+    def shared(self) -> Any:
+        """What the worker's ``lifespan`` gave, the same for all its jobs; None without one."""
+        return self._host.shared
 
     @property
     def time_left_ms(self) -> int | None:

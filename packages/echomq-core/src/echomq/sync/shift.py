@@ -63,6 +63,7 @@ class Shift:
         errands: Of the thread that runs the worker.
         turn: Who says when slots may be used; None: always.
         is_paused: Begin with taking nothing.
+        shared: What the lifespan gave to all jobs.
         state: What the worker knows.
         slots: The jobs it holds.
         threads: Those that run jobs.
@@ -80,6 +81,7 @@ class Shift:
     errands: Errands
     turn: Access | None = None
     is_paused: bool = False
+    shared: Any = None
     state: WorkerState = attrs.field(init=False)
     slots: Slots = attrs.field(init=False)
     threads: Threads = attrs.field(init=False)
@@ -110,6 +112,7 @@ class Shift:
             complain=self._complain,
             answered=self._answered,
             left_ms=self._left_ms,
+            shared=self.shared,
             later=self.errands.add_later,
             go_on=self._start,
         )

@@ -81,6 +81,7 @@ class Slots:
         left_ms: Tells how long running jobs may go on.
         later: Calls a function after so many seconds.
         go_on: Lets another thread work on a job.
+        shared: What the lifespan gave to all jobs.
         held: The jobs; a dict for its order, and because copying it is safe in any thread.
     """
 
@@ -94,6 +95,7 @@ class Slots:
     left_ms: Callable[[], int | None]
     later: Callable[[float, Callable[[], object]], None]
     go_on: Callable[[Held], None]
+    shared: Any = None
     held: dict[Held, None] = attrs.field(init=False, factory=dict)
     _changed: threading.Condition = attrs.field(init=False, factory=threading.Condition)
     _variables: Variables = attrs.field(init=False, factory=copy_context)

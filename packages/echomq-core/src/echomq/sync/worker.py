@@ -32,6 +32,7 @@ from . import steering
 from .connecting import connect
 from .errands import Errands
 from .interrupts import on_interrupt
+from .lifespan import entered
 from .manual import Manual
 from .plugged import plug_in, with_backoffs
 from .processing import JobRunner, job_runner
@@ -106,6 +107,7 @@ class Worker:
         self._gone.set()
         self._is_paused = False
         self._is_closed = False
+        self._shared: Any = None
         self._wish: messages.Closed | None = None
         """An end that was asked for while no run was under way; the next run begins with it."""
         # Making a connection touches nothing, and refuses here what would otherwise fail in run.
@@ -209,6 +211,7 @@ class Worker:
         with ExitStack() as stack:
             if handle_signals:
                 stack.enter_context(on_interrupt(partial(steering.interrupted, self)))
+            self.lend(stack.enter_context(entered(self.options.lifespan)))
             errands = Errands()
             shift = self.begin(errands, until)
             try:
@@ -248,6 +251,7 @@ class Worker:
                 errands=errands,
                 turn=turn,
                 is_paused=self._is_paused,
+                shared=self._shared,
             )
             self._gone.clear()
             self._shift = shift
@@ -291,13 +295,19 @@ class Worker:
         return self._manual.fetch(None if limit_ms is None else limit_ms / 1000)
 
     def _work_for_fetches(self, manual: Manual) -> None:
-        errands = Errands()
-        shift = self.begin(errands, None, manual)
-        manual.watch(shift.slots.held)
-        try:
-            work([shift], errands)
-        finally:
-            self.end(shift)
+        with entered(self.options.lifespan) as shared:
+            self.lend(shared)
+            errands = Errands()
+            shift = self.begin(errands, None, manual)
+            manual.watch(shift.slots.held)
+            try:
+                work([shift], errands)
+            finally:
+                self.end(shift)
+
+    def lend(self, shared: Any) -> None:
+        """Give jobs what was made elsewhere, in place of a lifespan of their own; what :class:`WorkerGroup` does."""
+        self._shared = shared
 
     # What may be wanted of it, each explained there.
 

@@ -17,6 +17,7 @@ from echomq.worker_options import worker_options
 from .connecting import connect
 from .errands import Errands
 from .interrupts import on_interrupt
+from .lifespan import entered
 from .run import is_open
 from .turns import Turn
 from .worker import Worker
@@ -73,7 +74,9 @@ class WorkerGroup:
         checked = weights_of(processors, weights or {})
         self._is_owner = not is_open(connection)
         self._connection: Connection = connect(connection) if self._is_owner else connection
-        self._pool = Pool.of(worker_options(**options).concurrency, checked)
+        common = worker_options(**options)
+        self._lifespan = common.lifespan
+        self._pool = Pool.of(common.concurrency, checked)
         self.workers: Mapping[str, Worker] = {
             queue: Worker(queue, processor, self._connection, prefix=prefix, **options)
             for queue, processor in processors.items()
@@ -145,6 +148,9 @@ class WorkerGroup:
             if handle_signals:
                 stack.enter_context(on_interrupt(self._interrupted))
             try:
+                shared = stack.enter_context(entered(self._lifespan))
+                for worker in self.workers.values():
+                    worker.lend(shared)
                 # A job of one queue may add to another that has come to its end already.
                 while not self._is_stopped and self._round(until) and until:
                     pass

@@ -1,0 +1,178 @@
+"""What the jobs of a worker share: made before the first of them, let go of after the last."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from echomq import InvalidOption, Job, UsageError, Worker, WorkerGroup, sync
+from support.desk import Desk, happens
+from support.servers import Server
+
+
+class Pool:
+    """Something that must be opened, and closed when nobody uses it any more."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator["Pool"]:
+        """A plain lifespan."""
+        self.told.append("opened")
+        try:
+            yield self
+        finally:
+            self.told.append("closed")
+
+
+async def test_jobs_share_what_the_lifespan_gives(desk: Desk) -> None:
+    """It is entered before the first job, each job finds it in ctx, and it is left after the last one's end."""
+    pool = Pool()
+
+    def work(_: Job, ctx: Any) -> None:
+        ctx.shared.told.append("used")
+
+    async def wait(_: Job, ctx: Any) -> None:
+        ctx.shared.told.append("used")
+
+    await desk.add_many(2)
+    await desk.worker(work, lifespan=pool.opened).run("drained")
+    await desk.add_many(2)
+    await desk.worker(wait, lifespan=pool.opened, concurrency=2).run("drained")
+
+    assert pool.told == ["opened", "used", "used", "closed"] * 2
+    assert await desk.counts() == {"completed": 4}
+
+
+async def test_without_a_lifespan_nothing_is_shared(desk: Desk) -> None:
+    """Without one, ctx.shared is None."""
+    found: list[object] = []
+    await desk.add()
+    await desk.worker(lambda _, ctx: found.append(ctx.shared)).run("drained")
+
+    assert found == [None]
+
+
+async def test_coroutine_lifespan(redis_server: Server, prefix: str) -> None:
+    """An async lifespan may await at both ends; running jobs end before it is left."""
+    told: list[object] = []
+    started = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def lifespan() -> AsyncIterator[list[object]]:
+        await asyncio.sleep(0)
+        told.append("opened")
+        yield told
+        await asyncio.sleep(0)
+        told.append("closed")
+
+    async def work(job: Job, ctx: Any) -> None:
+        started.set()
+        await asyncio.sleep(0.05)
+        ctx.shared.append(job.data)
+
+    worker = Worker("mail", work, redis_server.url, prefix=prefix, lifespan=lifespan)
+    with sync.Queue("mail", redis_server.url, prefix=prefix) as queue:
+        queue.add("a", 1)
+    running = asyncio.ensure_future(worker.run())
+    await happens(started.wait())
+    await worker.close()
+    await happens(running)
+
+    assert told == ["opened", 1, "closed"]
+
+
+async def test_lifespan_that_fails_takes_no_job(desk: Desk) -> None:
+    """What it raises ends the run before a job was taken, and the worker may run again."""
+    attempts: list[int] = []
+
+    @contextlib.contextmanager
+    def lifespan() -> Iterator[str]:
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise ConnectionRefusedError("no database")
+        yield "database"
+
+    await desk.add()
+    worker = desk.worker(lambda _, ctx: ctx.shared, lifespan=lifespan)
+    with pytest.raises(ConnectionRefusedError, match="no database"):
+        await worker.run("drained")
+    assert await desk.counts() == {"waiting": 1}
+
+    await worker.run("drained")
+    assert await desk.counts() == {"completed": 1}
+
+
+async def test_what_is_no_lifespan(desk: Desk) -> None:
+    """What makes no context manager is told by name, and nothing is run."""
+    await desk.add()
+    with pytest.raises(InvalidOption, match="lifespan: it made 5, which is no context manager"):
+        await desk.worker(print, lifespan=lambda: 5).run("drained")
+    with pytest.raises(InvalidOption, match="lifespan: expected a function"):
+        desk.worker(print, lifespan="pool")
+    with pytest.raises(InvalidOption, match="lifespan: child processes share nothing"):
+        desk.worker(print, lifespan=Pool().opened, run_in="process")
+    assert await desk.counts() == {"waiting": 1}
+
+
+def test_blocking_worker_has_no_loop_for_an_async_lifespan(redis_server: Server, prefix: str) -> None:
+    """The worker without an event loop refuses an async lifespan, and says why."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan() -> AsyncIterator[None]:
+        yield
+
+    worker = sync.Worker("mail", print, redis_server.url, prefix=prefix, lifespan=lifespan)
+    with pytest.raises(InvalidOption, match="this worker has no event loop"):
+        worker.run("drained")
+
+
+async def test_run_while_the_lifespan_begins(redis_server: Server, prefix: str) -> None:
+    """A second run is refused, a stop and a signal are heeded, while the lifespan is still being entered."""
+    entering, may_go_on = asyncio.Event(), asyncio.Event()
+    left: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def lifespan() -> AsyncIterator[None]:
+        entering.set()
+        await may_go_on.wait()
+        yield
+        left.append("left")
+
+    for end in (Worker.stop, lambda _: signal.raise_signal(signal.SIGTERM)):
+        entering.clear()
+        may_go_on.clear()
+        worker = Worker("mail", print, redis_server.url, prefix=prefix, lifespan=lifespan)
+        running = asyncio.ensure_future(worker.run())
+        await happens(entering.wait())
+        with pytest.raises(UsageError, match="runs already"):
+            await worker.run()
+        end(worker)
+        await asyncio.sleep(0)
+        may_go_on.set()
+        await happens(running)
+    assert left == ["left", "left"]
+
+
+@pytest.mark.parametrize("make_group", [WorkerGroup, sync.WorkerGroup], ids=["asyncio", "blocking"])
+async def test_group_enters_it_once(redis_server: Server, prefix: str, make_group: Any) -> None:
+    """The workers of a group share one lifespan."""
+    pool = Pool()
+    with sync.Queue("a", redis_server.url, prefix=prefix) as a, sync.Queue("b", redis_server.url, prefix=prefix) as b:
+        a.add("x")
+        b.add("x")
+
+    def work(_: Job, ctx: Any) -> None:
+        ctx.shared.told.append("used")
+
+    group = make_group({"a": work, "b": work}, redis_server.url, prefix=prefix, lifespan=pool.opened)
+    if isinstance(group, WorkerGroup):
+        await group.run("drained")
+    else:
+        await asyncio.to_thread(group.run, "drained")
+
+    assert pool.told == ["opened", "used", "used", "closed"]
