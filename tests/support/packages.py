@@ -14,8 +14,8 @@ from support.server_files import CHECKOUT
 
 __all__ = ["DRIVERS", "PACKAGES", "Built", "Environment", "build"]
 
-DRIVERS = ("echomq-redis", "echomq-valkey", "echomq-memory", "echomq-testing")
-PACKAGES = ("echomq-core", *DRIVERS, "echomq-django", "echomq-sqlalchemy")
+DRIVERS = ("echomq-redis", "echomq-valkey", "echomq-memory")
+PACKAGES = ("echomq-core", *DRIVERS, "echomq-testing", "echomq-django", "echomq-sqlalchemy")
 IMPORTS = {package: package.replace("-", "_") for package in PACKAGES} | {"echomq-core": "echomq"}
 
 

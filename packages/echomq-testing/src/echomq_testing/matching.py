@@ -55,8 +55,10 @@ class Expected:
 
     @_wanted.default
     def _read_options(self) -> Mapping[str, Any]:
-        read = job_options(**self.options)
-        return {name: getattr(read, name) for name in self.options}
+        # Ids that the server gave are looked for too, which nobody may ask for.
+        given = {name: value for name, value in self.options.items() if name != "job_id"}
+        read = job_options(**given)
+        return {name: getattr(read, name) if name in given else value for name, value in self.options.items()}
 
     def found(self, jobs: Iterable[Job]) -> list[Job]:
         """Return the jobs that are like that."""

@@ -41,7 +41,6 @@ def processors_of(what: Any, processor: Processors | None, kind: type[Queue]) ->
         pairs = {what: processor}
     for queue in pairs:
         if not isinstance(queue, kind):
-            raise UsageError(
-                f"expected {kind.__module__.partition('.')[0]} queues of this shell or Tasks, not {queue!r}"
-            )
+            shell = "echomq.sync.Queue" if ".sync." in kind.__module__ else "echomq.Queue"
+            raise UsageError(f"expected {shell} or Tasks to drain, not {queue!r} of {type(queue).__module__}")
     return pairs
