@@ -29,8 +29,7 @@ TREE = [
     *("calls.clients", "flow", "flow_view", "plans", "cancelling", "endings", "family", "schedules"),
     *("removal", "rerun", "listing", "search", "watching", "gauging", "prometheus", "closing"),
     *("diagnosis.findings", "diagnosis.facts", "diagnosis.asking", "diagnosis.rights", "diagnosis.relations"),
-    *("diagnosis.nodes", "diagnosis.sampling", "diagnosis.gathering", "diagnosis.judging_server"),
-    *("diagnosis.judging_cluster", "diagnosis.judging_queue", "diagnosis"),
+    *("diagnosis.sampling", "diagnosis.gathering", "diagnosis.judging_server", "diagnosis.judging_queue", "diagnosis"),
     *("scheduling", "scheduling.state", "scheduling.messages", "scheduling.timing", "scheduling.outcome"),
     *("scheduling.settling", "scheduling.weights", "scheduling.batching", "scheduling.attempts", "scheduling.step"),
     *("processors", "shares", "health"),
@@ -41,7 +40,7 @@ TREE = [
     *("hookspecs", "extensions", "registry", "plugins"),
     *("embedded_guard", "embedded_folder", "embedded"),
     *("processes", "sync", "aio", "", "tasks"),
-    *("serving", "probe", "web", "demo", "cli", "__main__"),
+    *("probe", "web", "demo", "cli", "__main__"),
 ]
 SHELLS = "clock"
 WHOLE = ("processes", "sync", "aio", "tasks", "demo", "cli")
