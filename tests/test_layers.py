@@ -40,7 +40,7 @@ TREE = [
     *("hookspecs", "extensions", "registry", "plugins"),
     *("embedded_guard", "embedded_folder", "embedded"),
     *("processes", "sync", "aio", "", "tasks"),
-    *("probe", "web", "demo", "cli", "__main__"),
+    *("serving", "probe", "web", "demo", "cli", "__main__"),
 ]
 SHELLS = "clock"
 WHOLE = ("processes", "sync", "aio", "tasks", "demo", "cli")

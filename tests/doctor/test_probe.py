@@ -16,7 +16,8 @@ from echomq import Job, UsageError, Worker
 from echomq.cli import main
 from echomq.health import Verdict, Vitals, exposition, judge, usual_silence_s
 from echomq.options import worker_options
-from echomq.probe import Probe, parse_place
+from echomq.probe import Probe
+from echomq.serving import parse_place
 from support.command_line import echomq, running, until
 from support.desk import gathered, happens
 from support.servers import Server, Servers, free_port

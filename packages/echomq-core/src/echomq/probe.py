@@ -2,8 +2,7 @@
 
 For containers and load balancers. It answers from a thread of its own, so a job
 that blocks the event loop delays no answer, but is told. It listens where it is
-told to, has no authentication, and shows no data of jobs. The server is that of
-the standard library: three GETs are no reason for another dependency.
+told to, has no authentication, and shows no data of jobs.
 
 Source: user pain 16; issue "Operations".
 """
@@ -11,15 +10,14 @@ Source: user pain 16; issue "Operations".
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .errors import UsageError
 from .health import Verdict, Vitals, exposition, judge, usual_silence_s
 from .moments import duration_ms
+from .prometheus import CONTENT_TYPE
+from .serving import Answer, TextServer, parse_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,14 +29,9 @@ if TYPE_CHECKING:
     from .moments import Duration
     from .worker_options import WorkerOptions
 
-__all__ = ["Probe", "parse_place"]
+__all__ = ["Probe"]
 
 _BEAT_S = 1.0
-_PATIENCE_S = 5.0
-"""How long a client may take over its request."""
-
-_AT_ONCE = 8
-"""Clients that are served at one time; further ones are turned away."""
 
 _COUNTED = {
     "completed": "jobs_completed_total",
@@ -84,21 +77,19 @@ class Probe:
 
     def __init__(self, worker: ProbedWorker, place: str, *, silence: Duration | None = None) -> None:
         self._worker = worker
-        self._place = parse_place(place)
+        self._server = TextServer(parse_place(place), self._answer, "/live, /ready and /metrics")
         limit_s = usual_silence_s(worker.options)
         self._limit_s = limit_s if silence is None else duration_ms("silence", silence, minimum=1) / 1000
         self._counts: dict[str, float] = dict.fromkeys(_COUNTED.values(), 0)
         self._seen: set[str] = set()
         self._listeners = {event: self._listener(event) for event in (*_COUNTED, "ready", "closing", "closed")}
-        self._server: ThreadingHTTPServer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._beat_at_s = 0.0
         self._stopped = threading.Event()
-        self.port = self._place[1]
+        self.port = self._server.port
 
     def __enter__(self) -> Self:
-        self._server = _Server(self._place, _handler(self))
-        self.port = self._server.server_address[1]
+        self.port = self._server.__enter__().port
         for event, listener in self._listeners.items():
             self._worker.on(event, listener)
         try:
@@ -107,7 +98,6 @@ class Probe:
             self._loop = None
         self._beat_at_s = time.monotonic()
         self._stopped.clear()
-        threading.Thread(target=self._server.serve_forever, args=(0.1,), name="echomq-probe", daemon=True).start()
         if self._loop is not None:
             threading.Thread(target=self._listen_to_loop, name="echomq-probe-beat", daemon=True).start()
         return self
@@ -118,9 +108,7 @@ class Probe:
         self._stopped.set()
         for event, listener in self._listeners.items():
             self._worker.off(event, listener)
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
+        self._server.__exit__(kind, error, trace)
 
     def verdict(self) -> Verdict:
         """Return whether the worker is alive and ready."""
@@ -133,6 +121,14 @@ class Probe:
         if silent_s is not None:
             numbers["silent_seconds"] = round(silent_s, 3)
         return exposition(self._worker.keys.queue, self._worker.options.name, numbers)
+
+    def _answer(self, path: str) -> Answer | None:
+        verdict = self.verdict()
+        if path == "/live":
+            return _judged(verdict.is_live, "ok" if verdict.is_live else verdict.reason)
+        if path == "/ready":
+            return _judged(verdict.is_ready, verdict.reason)
+        return Answer(self.metrics(), kind=CONTENT_TYPE) if path == "/metrics" else None
 
     def _vitals(self) -> Vitals:
         silent_s = self._worker.silent_for_s
@@ -166,81 +162,5 @@ class Probe:
         self._beat_at_s = time.monotonic()
 
 
-def parse_place(place: str) -> tuple[str, int]:
-    """Return host and port of ``HOST:PORT``; an address of IPv6 stands in brackets.
-
-    Raises:
-        UsageError: It is something else.
-    """
-    host, colon, port = place.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise UsageError(f"a probe listens at HOST:PORT, such as 127.0.0.1:8080, not at {place!r}")
-    return host.strip("[]"), int(port)
-
-
-class _Server(ThreadingHTTPServer):
-    """Serves few clients at a time; threads end with the process."""
-
-    daemon_threads = True
-
-    def __init__(self, place: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        if ":" in place[0]:
-            self.address_family = socket.AF_INET6
-        self._places = threading.BoundedSemaphore(_AT_ONCE)
-        super().__init__(place, handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._places.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._places.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that go away."""
-
-
-def _handler(probe: Probe) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout = _PATIENCE_S
-        server_version, sys_version = "echomq", ""
-
-        def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
-            verdict = probe.verdict()
-            if path == "/live":
-                self._answer(verdict.is_live, "ok" if verdict.is_live else verdict.reason)
-            elif path == "/ready":
-                self._answer(verdict.is_ready, verdict.reason)
-            elif path == "/metrics":
-                self._send(200, probe.metrics(), "text/plain; version=0.0.4; charset=utf-8")
-            else:
-                self._send(404, "there are /live, /ready and /metrics\n")
-
-        do_HEAD = do_GET  # noqa: N815  # so the library wants it
-
-        def _answer(self, is_well: bool, text: str) -> None:
-            self._send(200 if is_well else 503, f"{text}\n")
-
-        def _send(self, status: int, text: str, kind: str = "text/plain; charset=utf-8") -> None:
-            body = text.encode()
-            self.send_response(status)
-            for name, value in (
-                ("Content-Type", kind),
-                ("Content-Length", str(len(body))),
-                ("Cache-Control", "no-store"),
-            ):
-                self.send_header(name, value)
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Keep the worker's log free of probes."""
-
-    return Handler
+def _judged(is_well: bool, text: str) -> Answer:
+    return Answer(f"{text}\n", 200 if is_well else 503)

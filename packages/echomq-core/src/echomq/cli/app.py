@@ -22,6 +22,7 @@ from .doctor import doctor
 from .find import find
 from .flow import flow
 from .jobs import add
+from .metrics import metrics
 from .queues import clean, drain, list_queues, obliterate, pause, resume
 from .scripts import export
 from .show import show
@@ -50,6 +51,7 @@ app.command()(top)
 app.command()(flow)
 app.command()(doctor)
 app.command()(check)
+app.command()(metrics)
 app.add_typer(jobs, name="jobs")
 app.add_typer(queues, name="queues")
 app.add_typer(scripts, name="lua")

@@ -13,11 +13,15 @@ from echomq import replies
 from echomq.call import Command
 from echomq.calls import queue as queue_calls
 from echomq.calls.clients import get_workers
+from echomq.clock import wall_ms
+from echomq.diagnosis.nodes import Layout, find_masters
 from echomq.driver import Connection
 from echomq.errors import DriverError, EchoMQError, ServerRefused, UsageError
 from echomq.keys import Keys
-from echomq.probe import parse_place
+from echomq.serving import parse_place
 from echomq.sync import connect
+from echomq.sync.run import perform
+from echomq.watching import latency
 
 from . import FAILURE
 from .parameters import PREFIX, Prefix, Url, duration_ms, lasting_url
@@ -33,20 +37,25 @@ def check(
     probe: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Ask the probe of a worker instead of the server.")
     ] = None,
+    oldest: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Longest that the first job in line of QUEUE may have waited.")
+    ] = None,
     timeout: Annotated[str, typer.Option(metavar="TIME", help="Deadline of the whole check.")] = "5s",
     url: Url = None,
     prefix: Prefix = PREFIX,
 ) -> None:
     """Exit with 0 if all is well and with 1 if not, within a deadline: for the health checks of containers."""
     limit_ms = duration_ms("--timeout", timeout)
-    if workers and queue is None:
-        raise UsageError("--workers needs the name of a QUEUE")
+    for option, value in (("--workers", workers), ("--oldest", oldest)):
+        if value and queue is None:
+            raise UsageError(f"{option} needs the name of a QUEUE")
+    oldest_ms = None if oldest is None else duration_ms("--oldest", oldest)
     if probe is not None:
         place = parse_place(probe)
         told = _in_time(limit_ms, lambda: _ask_probe(place, limit_ms / 1000))
     else:
         named, keys = lasting_url(url), None if queue is None else Keys(queue, prefix)
-        told = _in_time(limit_ms, lambda: _ask_server(connect(named), keys, workers, limit_ms))
+        told = _in_time(limit_ms, lambda: _ask_server(connect(named), keys, workers, oldest_ms, limit_ms))
     print(told)
 
 
@@ -92,19 +101,40 @@ def _ask_probe(place: tuple[str, int], limit_s: float) -> str:
     return f"well: the worker at {place[0]}:{place[1]} is ready"
 
 
-def _is_replica(connection: Connection, limit_ms: int) -> bool:
+def _is_replica(connection: Connection, near: str | None, limit_ms: int) -> bool:
+    ask = Command(parts=("INFO", "replication"), decode=replies.text, repeatable=True, near=near)
     try:
-        info = connection.send(Command(parts=("INFO", "replication"), decode=replies.text), deadline_ms=limit_ms)
+        info = connection.send(ask, deadline_ms=limit_ms)
     except ServerRefused:  # a user without the right to ask
         return False
     return "role:slave" in info
 
 
-def _ask_server(connection: Connection, keys: Keys | None, workers: int, limit_ms: int) -> str:
+def _ask_one(connection: Connection, near: str | None, limit_ms: int) -> None:
+    ping = Command(parts=("PING",), decode=replies.nothing, repeatable=True, near=near)
+    connection.send(ping, deadline_ms=limit_ms)
+    if _is_replica(connection, near, limit_ms):
+        raise DriverError("the server is a replica, which takes no changes")
+
+
+def _ask_masters(connection: Connection, layout: Layout, limit_ms: int) -> str:
+    if layout.unserved_count:
+        raise DriverError(f"nobody serves {layout.unserved_count:,} slots of the cluster")
+    for master in layout.masters:
+        try:
+            _ask_one(connection, master.near, limit_ms)
+        except DriverError as error:
+            raise DriverError(f"master {master.where}: {error}") from error
+    return f"well: {len(layout.masters)} masters of the cluster answer"
+
+
+def _ask_server(connection: Connection, keys: Keys | None, workers: int, oldest_ms: int | None, limit_ms: int) -> str:
     try:
-        connection.send(Command(parts=("PING",), decode=replies.nothing, repeatable=True), deadline_ms=limit_ms)
-        if _is_replica(connection, limit_ms):
-            raise DriverError("the server is a replica, which takes no changes")
+        if keys is None and connection.is_cluster:
+            layout = perform(connection, find_masters(), deadline_ms=limit_ms)
+            if layout is not None:
+                return _ask_masters(connection, layout, limit_ms)
+        _ask_one(connection, None if keys is None else keys.marker, limit_ms)
         if keys is None:
             return "well: the server answers"
         is_paused = connection.send(queue_calls.is_paused(keys), deadline_ms=limit_ms)
@@ -114,6 +144,14 @@ def _ask_server(connection: Connection, keys: Keys | None, workers: int, limit_m
             if found < workers:
                 raise DriverError(f"{found} workers of queue {keys.queue} are connected, expected {workers}")
             told += f"; {found} workers"
+        if oldest_ms is not None:
+            waited_ms = perform(connection, latency(keys, wall_ms()), deadline_ms=limit_ms)
+            if waited_ms > oldest_ms:
+                raise DriverError(
+                    f"the first job in line of queue {keys.queue} has waited for {waited_ms / 1000:.0f} s, "
+                    f"expected at most {oldest_ms / 1000:g} s"
+                )
+            told += f"; the first in line has waited for {waited_ms / 1000:.1f} s"
         return told
     finally:
         connection.close()

@@ -15,7 +15,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from echomq.errors import EchoMQError, UsageError
-from echomq.probe import Probe, parse_place
+from echomq.probe import Probe
+from echomq.serving import parse_place
 
 from . import FAILURE, USAGE
 from .target import load_target

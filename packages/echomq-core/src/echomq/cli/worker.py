@@ -15,7 +15,7 @@ import typer
 from echomq import embedded
 from echomq.address import without_password
 from echomq.errors import UsageError
-from echomq.probe import parse_place
+from echomq.serving import parse_place
 from echomq.surroundings import CLOSE_TIMEOUT
 
 from . import version_text
