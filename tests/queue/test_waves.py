@@ -102,6 +102,25 @@ async def test_jobs_of_all_kinds_at_once(queue: Queue, stored: Stored, prefix: s
     assert stored.ids("prioritized") == ["11"]
 
 
+async def test_order_of_mixed_kinds(server: Server, prefix: str, stored: Stored) -> None:
+    """Adds of one turn wait in the order they were made, whether they can travel together or not."""
+    async with Queue("mail", server.url, prefix=prefix) as queue:
+        await queue.add("first")
+        own: list[dict[str, Any]] = [{} if number % 7 else {"job_id": f"own-{number}"} for number in range(80)]
+        jobs = await asyncio.gather(*(queue.add("send", number, **given) for number, given in enumerate(own)))
+
+    assert [job.data for job in jobs] == list(range(80))
+    assert stored.ids("wait")[-2::-1] == [job.id for job in jobs]
+
+
+async def test_large_data_leave_apart(queue: Queue, seen: Seen, stored: Stored) -> None:
+    """Adds of one turn leave together only as long as their data are no more than a call should carry."""
+    jobs = await asyncio.gather(*(queue.add("send", "x" * 400_000) for _ in range(10)))
+
+    assert stored.ids("wait") == [job.id for job in reversed(jobs)]
+    assert seen.scripts == ["addStandardJob", *["addJobs"] * 3]
+
+
 async def _cancelled_at_once(adds: Iterable[Awaitable[Job]], numbers: Iterable[int]) -> list[Any]:
     """Begin adds, cancel some in the same turn of the loop, and return what became of each."""
     tasks = [asyncio.ensure_future(add) for add in adds]

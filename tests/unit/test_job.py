@@ -145,6 +145,17 @@ def test_from_options() -> None:
     assert Job.from_options(KEYS, "n", None, job_options(), 99).id == ""
 
 
+def test_numbering() -> None:
+    """A job is numbered as a copy, or in place by whoever alone has it; its options keep what they decided."""
+    job = Job.from_options(KEYS, "n", 5, job_options(delay=5), 99)
+
+    copied = job.with_id("1")
+    assert (job.id, copied.id, copied.data, copied.delay_ms) == ("", "1", 5, 5)
+    assert job.numbered("1") is job
+    assert job == copied
+    assert Job.from_options(KEYS, "n", 5, job.options, 99).id == ""
+
+
 @pytest.mark.parametrize("name", ["", None, 5, b"n"])
 def test_bad_names(name: Any) -> None:
     """A job has a name that is text."""

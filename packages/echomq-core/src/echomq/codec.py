@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, overload
 
 from .states import JobState
-from .texts import MAX_DEPTH, Raw, as_utf8, check_json, decode_json, encode_json, pack, text
+from .texts import MAX_DEPTH, Raw, as_utf8, check_json, decode_json, encode_json, pack, quick_json, strict_json, text
 
 __all__ = [
     "BACKOFF_NAMES",
@@ -30,7 +30,9 @@ __all__ = [
     "lenient_int",
     "pack",
     "pairs",
+    "quick_json",
     "read_hash",
+    "strict_json",
     "text",
     "to_wire",
 ]

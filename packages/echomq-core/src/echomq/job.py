@@ -111,23 +111,18 @@ class Job:
             NotEncodable: The data is not strict JSON.
         """
         filled("name", name, "a job's name is text that is not empty")
-        raw = codec.encode_json(f"data of job {name!r}", data)
+        raw = codec.quick_json(data)
+        if raw is None:
+            raw = codec.strict_json(f"data of job {name!r}", data)
         limit = options.size_limit
         if limit is not None and (size := len(raw.encode())) > limit:
             raise InvalidOption("size_limit", f"data of job {name!r} has {size} bytes, the limit is {limit}")
-        deduplication, parent = options.deduplication, options.parent
-        fields: dict[str, Any] = {"keys": keys, "id": options.job_id or "", "name": name, "raw_data": raw}
-        fields["timestamp_ms"] = now_ms if options.timestamp is None else options.timestamp
+        job = _new(cls)
+        fields = job.__dict__
+        fields["keys"], fields["name"], fields["raw_data"], fields["timestamp_ms"] = keys, name, raw, now_ms
         fields["given_options"] = fields["options"] = options
-        if options.delay:
-            fields["delay_ms"] = options.delay
-        if options.priority:
-            fields["priority"] = options.priority
-        if deduplication:
-            fields["deduplication_id"] = deduplication.id
-        if parent:
-            fields["parent_key"] = parent.key
-        return _made_of(fields)
+        fields.update(options.job_fields)
+        return job
 
     @classmethod
     def from_hash(
@@ -161,6 +156,11 @@ class Job:
     def with_id(self, job_id: str) -> "Job":
         """Return the job as the server numbered it."""
         return _made_of({**self.__dict__, "id": job_id})
+
+    def numbered(self, job_id: str) -> "Job":
+        """Do as :meth:`with_id`, for a job that nobody else has seen: its one owner spares the copy."""
+        self.__dict__["id"] = job_id
+        return self
 
     @property
     def queue_name(self) -> str:
@@ -282,6 +282,9 @@ class Job:
             raise ProtocolError(f"{field} of job {self.id} in queue {self.queue_name} is {error}") from None
 
 
+_new = object.__new__
+_set_fields = Job.__dict__["__dict__"].__set__
+
 for _field in attrs.fields(Job):
     if _field.default is not attrs.NOTHING:
         setattr(Job, _field.name, _field.default)
@@ -292,8 +295,8 @@ def _made_of(fields: dict[str, Any]) -> Job:
 
     Adding makes two jobs and taking makes one; passing each of twenty-five fields would take longer than the rest.
     """
-    job = object.__new__(Job)
-    object.__setattr__(job, "__dict__", fields)
+    job = _new(Job)
+    _set_fields(job, fields)
     return job
 
 

@@ -282,6 +282,22 @@ class JobOptions:
         return codec.pack(self.to_wire())
 
     @cached_property
+    def job_fields(self) -> Mapping[str, Any]:
+        """What they decide of a new :class:`~echomq.job.Job`, by its attributes; what is absent has its default."""
+        fields: dict[str, Any] = {"id": self.job_id or ""}
+        if self.timestamp is not None:
+            fields["timestamp_ms"] = self.timestamp
+        if self.delay:
+            fields["delay_ms"] = self.delay
+        if self.priority:
+            fields["priority"] = self.priority
+        if self.deduplication is not None:
+            fields["deduplication_id"] = self.deduplication.id
+        if self.parent is not None:
+            fields["parent_key"] = self.parent.key
+        return fields
+
+    @cached_property
     def is_plain(self) -> bool:
         """True if adding such a job looks at no other job: no id of its own, no parent, no deduplication."""
         return self.to_wire().keys().isdisjoint(("jobId", "parent", "de"))

@@ -89,7 +89,7 @@ def draft(
         InvalidOption: A value is outside what its field allows.
         NotEncodable: The data is not strict JSON.
     """
-    return Job.from_options(keys, name, data, given_options({**defaults, **options}), now_ms)
+    return Job.from_options(keys, name, data, given_options({**defaults, **options} if defaults else options), now_ms)
 
 
 def drafts(keys: Keys, jobs: Iterable[NewJob], defaults: Mapping[str, object], now_ms: int) -> list[Job]:
@@ -113,11 +113,12 @@ def drafts(keys: Keys, jobs: Iterable[NewJob], defaults: Mapping[str, object], n
     return result
 
 
-def add_bulk(jobs: Sequence[Job], *, atomic: bool) -> Plan[list[Job]]:
+def add_bulk(jobs: Sequence[Job], *, atomic: bool, fresh: bool = False) -> Plan[list[Job]]:
     """Add many jobs.
 
     Args:
         jobs: From :func:`drafts`.
+        fresh: Nobody else has seen them, so that they need not be copied to be numbered.
         atomic: True adds them in one script or one MULTI/EXEC, so that a lost link or a full server leaves all
             jobs or none. False sends scripts of 250 jobs, four at a time, for bulks too large to stop the server for.
 
@@ -131,20 +132,21 @@ def add_bulk(jobs: Sequence[Job], *, atomic: bool) -> Plan[list[Job]]:
     sent = [(portion, add_calls.add_portion(portion)) for portion in portions]
     if atomic and len(sent) == 1 and len(jobs) > 1:
         ids = yield sent[0][1]  # a script is all or nothing by itself
-        return _numbered(jobs, ids)
+        return _numbered(jobs, ids, fresh)
     added: list[Any] = []
     for pipeline in _pipelines(sent, len(jobs) if atomic else _PIPELINE_LENGTH):
         outcomes = yield Batch(requests=tuple(call for _, call in pipeline), atomic=atomic)
         for (portion, _), outcome in zip(pipeline, outcomes, strict=True):
             failed = isinstance(outcome, EchoMQError)
-            added += [outcome] * len(portion) if failed else _numbered(portion, outcome)
+            added += [outcome] * len(portion) if failed else _numbered(portion, outcome, fresh)
     if any(isinstance(outcome, EchoMQError) for outcome in added):
         raise BulkAddFailed(added)
     return added
 
 
-def _numbered(jobs: Sequence[Job], ids: Sequence[str]) -> list[Job]:
-    return [job.with_id(job_id) for job, job_id in zip(jobs, ids, strict=True)]
+def _numbered(jobs: Sequence[Job], ids: Sequence[str], fresh: bool) -> list[Job]:
+    number = Job.numbered if fresh else Job.with_id
+    return [number(job, job_id) for job, job_id in zip(jobs, ids, strict=True)]
 
 
 _Sent: TypeAlias = tuple[list[Job], ScriptCall[list[str]]]

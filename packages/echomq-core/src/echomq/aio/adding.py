@@ -67,7 +67,7 @@ async def add(
             check_together([job])
         if layers := plugins.extensions().add_layers:
             return await perform(link, middleware.add(layers, job, report))
-        return job.with_id(await link.send(add_job(job)))
+        return job.numbered(await link.send(add_job(job)))
 
 
 async def add_bulk(
@@ -102,4 +102,4 @@ async def add_bulk(
         layers, around = plugins.extensions().add_layers, plugins.extensions().operation_layers
         if layers or around:
             return await perform(link, middleware.add_bulk(layers, new, report, atomic=atomic, around=around))
-        return await perform(link, plans.add_bulk(new, atomic=atomic))
+        return await perform(link, plans.add_bulk(new, atomic=atomic, fresh=True))

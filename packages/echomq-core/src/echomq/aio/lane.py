@@ -98,18 +98,23 @@ class Lane:
             request, self._start([parts(request)], request.repeatable, deadline_ms, None, block_ms)
         )
 
-    def begin(self, request: ScriptCall[T]) -> Coroutine[Any, Any, T]:
+    def begin(self, request: ScriptCall[T], *, at_once: bool = True) -> Coroutine[Any, Any, T]:
         """Write a request at once, before this pass of the loop goes on; await what this returns for the reply.
 
         For calls that give the server work for as long as this pass still takes: else
         client and server would wait for each other in turn.
+
+        Args:
+            request: What to write.
+            at_once: False lets it leave with what else this pass makes; its place among that is taken now.
 
         Raises:
             ConnectionClosed: This connection was closed.
             NotEncodable: The request cannot be packed.
         """
         flight = self._start([parts(request)], request.repeatable, None, None, 0)
-        self._write()
+        if at_once:
+            self._write()
         return self._answered(request, flight)
 
     async def _answered(self, request: Request[T], flight: Flight) -> T:

@@ -9,7 +9,7 @@ Source: protocol spec 05 sections 2 and 10.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from echomq import middleware, plans, plugins, removal, rerun
 from echomq.calls import fetch
@@ -25,11 +25,12 @@ from echomq.states import JobState
 
 from . import cancelling, changing, children, diagnosing, limits, reading, results, schedulers, watching
 from .connecting import connect
+from .lane import Lane
 from .run import is_open, perform
 from .waves import Adding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
     from types import TracebackType
 
     from typing_extensions import Self, Unpack
@@ -136,8 +137,8 @@ class Queue:
         if self._connection.is_cluster:
             check_together([job])
         if layers := self._extensions.add_layers:
-            return await self._adding.add_through(layers, job, self._send)
-        return await self._adding.add(job, self._send)
+            return await self._adding.add_through(layers, job, self._begin)
+        return job.numbered(await self._adding.add(job, self._begin, plain=job.options.is_plain))
 
     async def add_bulk(self, jobs: Iterable[NewJob], *, atomic: bool = True) -> list[Job]:
         """Add many jobs in one round trip; see :func:`echomq.add_bulk`."""
@@ -147,7 +148,7 @@ class Queue:
         layers, around = self._extensions.add_layers, self._extensions.operation_layers
         if layers or around:
             return await self._perform(middleware.add_bulk(layers, new, report, atomic=atomic, around=around))
-        return await self._perform(plans.add_bulk(new, atomic=atomic))
+        return await self._perform(plans.add_bulk(new, atomic=atomic, fresh=True))
 
     # -- the queue ------------------------------------------------------------------------------
 
@@ -295,6 +296,12 @@ class Queue:
         if self._meta_due:
             await self._write_meta()
         return await self._connection.send(call)
+
+    def _begin(self, call: ScriptCall[T], *, at_once: bool) -> Coroutine[Any, Any, T]:
+        """Put a call on its way, at once or with what else this turn of the loop sends, where the connection can."""
+        if self._meta_due or not isinstance(self._connection, Lane):
+            return self._send(call)
+        return self._connection.begin(call, at_once=at_once)
 
     async def _perform(self, plan: Plan[T]) -> T:
         if self._meta_due:

@@ -14,36 +14,38 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import attrs
 
 from echomq import middleware
-from echomq.calls.add import add_job, add_portion, is_plain, portions
+from echomq.calls.add import FEW, PORTION_SIZE, add_job, add_portion, is_plain
 from echomq.errors import EchoMQError, NotEncodable
 from echomq.extensions import report
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Coroutine, Iterable, Iterator, Sequence
 
     from echomq.call import ScriptCall
     from echomq.job import Job
     from echomq.middleware import Layer
 
-__all__ = ["Adding"]
+__all__ = ["Adding", "Send"]
 
-Send: TypeAlias = "Callable[[ScriptCall[Any]], Awaitable[Any]]"
-"""Sends a call and returns its decoded reply."""
 
-_Place: TypeAlias = "tuple[Job, asyncio.Future[Job]]"
-"""A job in a wave, and whoever waits for it."""
+class Send(Protocol):
+    """Puts a call on its way, at once or with what else this turn of the loop sends; await the decoded reply."""
+
+    def __call__(self, call: ScriptCall[Any], *, at_once: bool) -> Coroutine[Any, Any, Any]: ...  # noqa: D102
+
+
+_Place: TypeAlias = "tuple[Job, asyncio.Future[str]]"
+"""A job in a wave, and whoever waits for its id."""
 
 _WAVE = 32
-"""So many jobs leave at once even if this turn adds more, lest client and server wait for each other in turn."""
-
-_TURNS_TO_LEAVE = 3
-"""Turns of the loop until what was added in one is written: gathered, sent, flushed by the lane."""
+"""So many jobs make a portion, and leave by a write of their own even if this turn added more: the server begins with
+them while the next ones are packed."""
 
 
 @attrs.define(eq=False)
@@ -52,9 +54,9 @@ class _Loop:
 
     Attributes:
         loop: The loop.
-        open_count: Adds that are not answered.
-        wave: What this turn has gathered; empty between turns.
-        tasks: Send portions of waves.
+        open_count: Adds that are not answered, about.
+        wave: The plain jobs that this turn has gathered, which leave at the beginning of the next.
+        tasks: Wait for the answers of portions.
         landed: Portions that were answered, with the ids, to be handed out.
         is_landing: True from a portion's landing until the next one may land.
     """
@@ -66,40 +68,83 @@ class _Loop:
     landed: deque[tuple[Sequence[_Place], Sequence[str]]] = attrs.field(factory=deque)
     is_landing: bool = False
 
-    def join(self, job: Job) -> asyncio.Future[Job]:
+    def join(self, job: Job, send: Send) -> asyncio.Future[str]:
         """Take a place in the wave."""
-        future: asyncio.Future[Job] = self.loop.create_future()
-        self.wave.append((job, future))
+        future: asyncio.Future[str] = self.loop.create_future()
+        wave = self.wave
+        wave.append((job, future))
+        self.open_count += 1
+        if len(wave) == 1:
+            self.loop.call_soon(self._begin_turn, wave, send)
         return future
 
-    def see_off(self, send: Send) -> None:
+    def follow(self, job: Job, send: Send) -> asyncio.Future[str]:
+        """Leave by a call of its own, behind what was added before."""
+        if self.wave:
+            self._see_off(send, at_once=False)
+        future: asyncio.Future[str] = self.loop.create_future()
+        self.open_count += 1
+        self._put([(job, future)], send, at_once=False)
+        return future
+
+    async def alone(self, job: Job, send: Send) -> str:
+        """Leave beside no other."""
+        self.open_count += 1
+        try:
+            job_id: str = await send(add_job(job), at_once=False)
+        finally:
+            self.open_count -= 1
+        return job_id
+
+    def _begin_turn(self, wave: list[_Place], send: Send) -> None:
+        if self.wave is wave:
+            # Only now, since the loop has looked meanwhile whether the link is still there.
+            self._see_off(send, at_once=True)
+
+    def _see_off(self, send: Send, *, at_once: bool) -> None:
         """Send the wave, without the places that nobody waits in any more."""
         wave = [place for place in self.wave if not place[1].done()]
+        self.open_count -= len(self.wave) - len(wave)
         self.wave = []
-        try:
-            cut = list(portions([job for job, _ in wave], _WAVE))
-        except Exception as error:  # noqa: BLE001  # a plugin may have made anything of a job
-            _fail(wave, error)
-            return
-        places = iter(wave)
-        for portion in cut:
-            task = self.loop.create_task(self._send(send, list(islice(places, len(portion)))))
-            self.tasks.add(task)
-            task.add_done_callback(self.tasks.discard)
+        for portion in _portions(wave):
+            self._put(portion, send, at_once=at_once and len(portion) > 1)
 
-    async def _send(self, send: Send, portion: Sequence[_Place]) -> None:
+    def _put(self, portion: Sequence[_Place], send: Send, *, at_once: bool) -> None:
         try:
-            ids = await send(add_portion([job for job, _ in portion]))
+            answer = send(add_portion([job for job, _ in portion]), at_once=at_once)
+        except Exception as error:  # noqa: BLE001  # it is raised where the jobs are waited for
+            self._refuse(portion, error, send)
+            return
+        task = self.loop.create_task(self._answered(portion, answer, send))
+        self.tasks.add(task)
+        task.add_done_callback(partial(self._ended, answer))
+
+    def _ended(self, answer: Coroutine[Any, Any, Any], task: asyncio.Task[None]) -> None:
+        answer.close()  # a task that was cancelled before its first step has not begun to wait for it
+        self.tasks.discard(task)
+
+    def _refuse(self, portion: Sequence[_Place], error: Exception, send: Send) -> None:
+        if isinstance(error, NotEncodable) and len(portion) > 1:  # one of them is to blame, and nothing was sent
+            for place in portion:
+                self._put([place], send, at_once=False)
+            return
+        self.open_count -= len(portion)
+        for _, future in portion:
+            if not future.done():
+                future.set_exception(_copy(error))
+
+    async def _answered(
+        self, portion: Sequence[_Place], answer: Coroutine[Any, Any, Sequence[str]], send: Send
+    ) -> None:
+        try:
+            ids = await answer
         except asyncio.CancelledError:
+            self.open_count -= len(portion)
             for _, future in portion:
                 future.cancel()
             raise
-        except Exception as error:  # noqa: BLE001  # it is raised where the jobs are waited for
-            if isinstance(error, NotEncodable) and len(portion) > 1:  # one of them is to blame, and nothing was sent
-                for place in portion:
-                    await self._send(send, [place])
-            else:
-                _fail(portion, error)
+        except Exception as error:  # noqa: BLE001  # as above
+            self._refuse(portion, error, send)
         else:
             self.landed.append((portion, ids))
             if not self.is_landing:
@@ -115,19 +160,28 @@ class _Loop:
         self.is_landing = bool(self.landed)
         if self.landed:
             portion, ids = self.landed.popleft()
-            for (job, future), job_id in zip(portion, ids, strict=True):
+            for (_, future), job_id in zip(portion, ids, strict=True):
                 if not future.done():
-                    future.set_result(job.with_id(job_id))
-            self._after(_TURNS_TO_LEAVE, self._land)
+                    future.set_result(job_id)
+            self.loop.call_soon(self._handed_out, len(portion))
 
-    def _after(self, turns: int, call: Callable[[], None]) -> None:
-        self.loop.call_soon(*(self._after, turns - 1, call) if turns else (call,))
+    def _handed_out(self, count: int) -> None:
+        """Go on when the tasks of a portion have run; what they added leaves in the next turn."""
+        self.open_count -= count
+        self.loop.call_soon(self._land)
 
 
-def _fail(portion: Sequence[_Place], error: Exception) -> None:
-    for _, future in portion:
-        if not future.done():
-            future.set_exception(_copy(error))
+def _portions(wave: Iterable[_Place]) -> Iterator[list[_Place]]:
+    """Cut a wave into what leaves by one call."""
+    portion: list[_Place] = []
+    size = 0
+    for place in wave:
+        portion.append(place)
+        size += len(place[0].raw_data)
+        if len(portion) >= _WAVE or size >= PORTION_SIZE:
+            yield portion
+            portion, size = [], 0
+    yield from [portion] if len(portion) > FEW else [[place] for place in portion]
 
 
 def _copy(error: Exception) -> Exception:
@@ -144,32 +198,24 @@ class Adding:
 
     _loop: _Loop | None = attrs.field(init=False, default=None)
 
-    async def add(self, job: Job, send: Send) -> Job:
-        """Add a job and return it with its id.
+    def add(self, job: Job, send: Send, *, plain: bool) -> Awaitable[str]:
+        """Add a job; await its id.
 
         Args:
             job: From :func:`~echomq.plans.draft`.
             send: Sends a call of this queue; not kept, for a queue may be thrown away at any moment.
+            plain: It is (:func:`~echomq.calls.add.is_plain`), and goes to this queue.
 
         Raises:
-            EchoMQError: As :func:`~echomq.aio.adding.add`.
+            EchoMQError: Where it is awaited; as :func:`~echomq.aio.adding.add`.
         """
         loop = asyncio.get_running_loop()
         adds = self._loop
         if adds is None or adds.loop is not loop:
             adds = self._loop = _Loop(loop)
-        adds.open_count += 1
-        try:
-            if adds.wave:
-                future = adds.join(job)
-                if len(adds.wave) >= _WAVE:
-                    adds.see_off(send)
-                return await future
-            if adds.open_count > 1 and is_plain(job):
-                return await _lead(adds, job, send)
-            return await _alone(job, send)
-        finally:
-            adds.open_count -= 1
+        if plain and adds.open_count:
+            return adds.join(job, send)
+        return adds.follow(job, send) if adds.wave or adds.tasks else adds.alone(job, send)
 
     async def add_through(self, layers: Sequence[Layer], job: Job, send: Send) -> Job:
         """Add a job through the layers of plugins; raises also what a required layer raises."""
@@ -177,33 +223,12 @@ class Adding:
         try:
             entered = next(way)
             try:
-                added = await self.add(entered, send)
+                plain = is_plain(entered) and entered.keys is job.keys
+                job_id = await self.add(entered, send, plain=plain)
             except EchoMQError as error:
                 way.throw(error)
             else:
-                way.send(added)
+                way.send(entered.with_id(job_id))
         except StopIteration as end:
             job = end.value
         return job
-
-
-async def _alone(job: Job, send: Send) -> Job:
-    return job.with_id(await send(add_job(job)))
-
-
-async def _lead(adds: _Loop, job: Job, send: Send) -> Job:
-    """Begin a wave, let the others of this turn join it, and see it off unless it was full before."""
-    future, wave = adds.join(job), adds.wave
-    try:
-        await asyncio.sleep(0)
-    except BaseException:
-        future.cancel()
-        if adds.wave is wave:
-            adds.see_off(send)
-        raise
-    if adds.wave is wave and len(wave) == 1:
-        adds.wave = []
-        return await _alone(job, send)
-    if adds.wave is wave:
-        adds.see_off(send)
-    return await future

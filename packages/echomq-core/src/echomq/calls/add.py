@@ -19,6 +19,8 @@ from echomq.job import Job
 from echomq.keys import Keys
 
 __all__ = [
+    "FEW",
+    "PORTION_SIZE",
     "add_delayed_job",
     "add_job",
     "add_jobs",
@@ -31,10 +33,10 @@ __all__ = [
     "release_parent",
 ]
 
-_FEW = 2
+FEW = 2
 """Of so many jobs each is added by a call of its own, which costs the server less: measured."""
 
-_PORTION_SIZE = 1024 * 1024
+PORTION_SIZE = 1024 * 1024
 """Length of data from which no further job goes into a call."""
 
 
@@ -160,7 +162,7 @@ def portions(jobs: Iterable[Job], most: int) -> Iterator[list[Job]]:
     for job in jobs:
         plain = is_plain(job)
         differs = job.keys is not keys and job.keys != keys
-        if not plain or differs or size >= _PORTION_SIZE or len(portion) >= most:
+        if not plain or differs or size >= PORTION_SIZE or len(portion) >= most:
             yield from _enough(portion)
             portion, size, keys = [], 0, job.keys
         if plain:
@@ -172,7 +174,7 @@ def portions(jobs: Iterable[Job], most: int) -> Iterator[list[Job]]:
 
 
 def _enough(portion: list[Job]) -> Iterable[list[Job]]:
-    return [portion] if len(portion) > _FEW else [[job] for job in portion]
+    return [portion] if len(portion) > FEW else [[job] for job in portion]
 
 
 def add_portion(portion: Sequence[Job]) -> ScriptCall[list[str]]:
@@ -199,15 +201,15 @@ def add_jobs(jobs: Sequence[Job]) -> ScriptCall[list[str]]:
     options: dict[bytes, int] = {}
     kinds: dict[tuple[str, int, int], int] = {}
     order: list[int] = []
-    last: tuple[object, ...] = ()
+    last_options, last_name, last_ms = None, "", 0
     for job in jobs:
-        own = (job.options, job.name, job.timestamp_ms)
-        if last and own[0] is last[0] and own[1:] == last[1:]:
+        given, name, made_ms = job.options, job.name, job.timestamp_ms
+        if given is last_options and made_ms == last_ms and name == last_name:
             order[-1] += 1
             continue
-        last = own
-        place = options.setdefault(job.options.packed, len(options) + 1)
-        order += (kinds.setdefault((job.name, job.timestamp_ms, place), len(kinds) + 1), 1)
+        last_options, last_name, last_ms = given, name, made_ms
+        place = options.setdefault(given.packed, len(options) + 1)
+        order += (kinds.setdefault((name, made_ms, place), len(kinds) + 1), 1)
     head = ([msgspec.Raw(packed) for packed in options], list(kinds), order)
     k = jobs[0].keys
     return ScriptCall(

@@ -64,7 +64,7 @@ def add(
             check_together([job])
         if layers := plugins.extensions().add_layers:
             return perform(link, middleware.add(layers, job, report))
-        return job.with_id(link.send(add_job(job)))
+        return job.numbered(link.send(add_job(job)))
 
 
 def add_bulk(
@@ -99,4 +99,4 @@ def add_bulk(
         layers, around = plugins.extensions().add_layers, plugins.extensions().operation_layers
         if layers or around:
             return perform(link, middleware.add_bulk(layers, new, report, atomic=atomic, around=around))
-        return perform(link, plans.add_bulk(new, atomic=atomic))
+        return perform(link, plans.add_bulk(new, atomic=atomic, fresh=True))

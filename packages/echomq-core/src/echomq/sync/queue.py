@@ -133,7 +133,7 @@ class Queue:
             check_together([job])
         if layers := self._extensions.add_layers:
             return self._perform(middleware.add(layers, job, report))
-        return job.with_id(self._send(add_calls.add_job(job)))
+        return job.numbered(self._send(add_calls.add_job(job)))
 
     def add_bulk(self, jobs: Iterable[NewJob], *, atomic: bool = True) -> list[Job]:
         """Add many jobs in one round trip; see :func:`echomq.sync.add_bulk`."""
@@ -143,7 +143,7 @@ class Queue:
         layers, around = self._extensions.add_layers, self._extensions.operation_layers
         if layers or around:
             return self._perform(middleware.add_bulk(layers, new, report, atomic=atomic, around=around))
-        return self._perform(plans.add_bulk(new, atomic=atomic))
+        return self._perform(plans.add_bulk(new, atomic=atomic, fresh=True))
 
     # -- the queue ------------------------------------------------------------------------------
 
