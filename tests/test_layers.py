@@ -35,7 +35,7 @@ TREE = [
     *("processors", "shares", "health"),
     *("driver", "address", "resp", "links", "cluster", "sentinel", "client_errors", "client_settings"),
     # SHELLS begin here: they read files, clocks and sockets.
-    *("clock", "surroundings", "current", "complaints", "listening", "freeze", "scripts", "exchange"),
+    *("clock", "surroundings", "current", "logs", "complaints", "listening", "freeze", "scripts", "exchange"),
     *("layers", "middleware"),
     *("hookspecs", "extensions", "registry", "plugins"),
     *("embedded_guard", "embedded_folder", "embedded"),

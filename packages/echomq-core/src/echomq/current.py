@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from .job import Job
 
-__all__ = ["RunningJob", "bind_context", "bound_context", "job_logger"]
+__all__ = ["RunningJob", "bind_context", "bound_context", "job_fields", "job_logger"]
 
 
 class RunningJob(Protocol):
@@ -21,6 +21,10 @@ class RunningJob(Protocol):
     @property
     def token(self) -> str:
         """What its lock holds."""
+        ...
+
+    def log_soon(self, row: str) -> None:
+        """Append a row to the job's log, in order, without waiting where that is possible."""
         ...
 
 
@@ -37,15 +41,22 @@ def bind_context(context: RunningJob) -> None:
     _current.set(context)
 
 
+def job_fields() -> dict[str, Any]:
+    """Return ``queue``, ``job_id``, ``job_name`` and ``attempt`` of the job that this code runs for; empty outside."""
+    context = _current.get()
+    if context is None:
+        return {}
+    job = context.job
+    return {"queue": job.queue_name, "job_id": job.id, "job_name": job.name, "attempt": job.attempts_made + 1}
+
+
 class _JobLogger(logging.LoggerAdapter):  # type: ignore[type-arg]  # generic for type checkers only, until Python 3.11
     """Adds queue, job and attempt of the running job to each record."""
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        context = _current.get()
-        if context is not None:
-            job = context.job
-            bound = {"queue": job.queue_name, "job_id": job.id, "job_name": job.name, "attempt": job.attempts_made + 1}
-            kwargs["extra"] = {**bound, **(kwargs.get("extra") or {})}
+        fields = job_fields()
+        if fields:
+            kwargs["extra"] = {**fields, **(kwargs.get("extra") or {})}
         return msg, kwargs
 
 

@@ -31,6 +31,8 @@ from echomq.moments import duration_ms
 from echomq.options import Parent
 from echomq.plans import draft
 
+from .log_rows import LogRows
+
 if TYPE_CHECKING:
     import logging
 
@@ -59,6 +61,10 @@ class Host(Protocol):
         """Call the listeners of a local event."""
         ...
 
+    def in_loop(self, function: Callable[..., object], *args: Any) -> None:
+        """Call a function in the worker's event loop: at once there, soon from other threads."""
+        ...
+
     @property
     def shared(self) -> Any:
         """What the lifespan of the worker gave."""
@@ -76,6 +82,7 @@ class Context:
     Attributes:
         job: The job, with its data as last updated.
         token: What its lock holds.
+        rows: Those of its log that are on their way, if there were any.
     """
 
     job: Job
@@ -83,6 +90,7 @@ class Context:
     _host: Host = attrs.field(repr=False)
     _is_cancelled: bool = attrs.field(init=False, repr=False, default=False)
     _cancelled: asyncio.Event | None = attrs.field(init=False, repr=False, default=None)
+    rows: LogRows | None = attrs.field(init=False, repr=False, default=None)
 
     @property
     def cancelled(self) -> asyncio.Event:
@@ -126,6 +134,18 @@ class Context:
             JobNotFound: The job was removed.
         """
         return await self._host.send_for_job(add_log(self.job.keys, self.job.id, row, self.job.options.keep_logs))
+
+    def log_soon(self, row: str) -> None:
+        """Append a row to the job's log without waiting for it; for code that cannot ``await``.
+
+        Rows are stored in order, and before the attempt ends; one that cannot be stored is warned about.
+        """
+        self._host.in_loop(self._add_row, row)
+
+    def _add_row(self, row: str) -> None:
+        if self.rows is None:
+            self.rows = LogRows(self.job.id, self.log)
+        self.rows.add(row)
 
     async def progress(self, value: Any) -> None:
         """Store how far the job has come, any JSON value, and announce it.
@@ -229,6 +249,11 @@ class ThreadContext:
         return self._context.shared
 
     @property
+    def rows(self) -> LogRows | None:
+        """See :class:`Context`."""
+        return self._context.rows
+
+    @property
     def time_left_ms(self) -> int | None:
         """See :attr:`Context.time_left_ms`."""
         return self._context.time_left_ms
@@ -266,6 +291,15 @@ class ThreadContext:
         """See :meth:`Context.log`."""
         return self.wait_for(self._context.log(row))
 
+    def log_soon(self, row: str) -> None:
+        """See :meth:`Context.log_soon`.
+
+        Raises:
+            UsageError: The attempt is over; whatever its thread does has no effect.
+        """
+        self._refuse_late()
+        self._context.log_soon(row)
+
     def progress(self, value: Any) -> None:
         """See :meth:`Context.progress`."""
         self.wait_for(self._context.progress(value))
@@ -290,10 +324,16 @@ class ThreadContext:
         Raises:
             UsageError: This is the thread of that loop, or the attempt was stopped and is over.
         """
-        if self._over is not None:
+        try:
+            self._refuse_late()
+        except UsageError:
             work.close()
-            raise UsageError(f"this attempt is over: {self._over}")
+            raise
         if threading.get_ident() == self._loop_thread:
             work.close()
             raise UsageError("this ctx would block the event loop it waits for; make the processor an async def")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _refuse_late(self) -> None:
+        if self._over is not None:
+            raise UsageError(f"this attempt is over: {self._over}")

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import inspect
 import random
+import threading
 import time
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import copy_context
@@ -147,6 +148,8 @@ class Slots:
     held: dict[Held, None] = attrs.field(init=False, factory=dict)
     batches: Batches = attrs.field(init=False)
     spawn: "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]" = attrs.field(init=False)
+    _loop: asyncio.AbstractEventLoop = attrs.field(init=False, factory=asyncio.get_running_loop)
+    _thread: int = attrs.field(init=False, factory=threading.get_ident)
 
     def __attrs_post_init__(self) -> None:
         """Remember the context variables of here, so that no job sees those of another."""
@@ -346,6 +349,13 @@ class Slots:
         reply: T | None
         reply, _ = await self._insist(insistently(call))
         return reply
+
+    def in_loop(self, function: Callable[..., object], *args: Any) -> None:
+        """See :class:`~echomq.aio.context.Host`."""
+        if threading.get_ident() == self._thread:
+            function(*args)
+        else:
+            self._loop.call_soon_threadsafe(function, *args)
 
     def time_left_ms(self) -> int | None:
         """See :class:`~echomq.aio.context.Host`."""

@@ -44,7 +44,11 @@ async def attempt(held: "Held", processing: "JobRunner", limit_ms: int | None) -
     raised: BaseException | None = None
     try:
         if held.verdict is None:
-            result = await processing.call(held.job, held.context)
+            try:
+                result = await processing.call(held.job, held.context)
+            finally:
+                if held.context.rows is not None:
+                    await held.context.rows.settle()
     except BaseException as error:
         if held.verdict is None or held.lost:
             raise

@@ -53,6 +53,10 @@ class ChildContext:
         """Append a row to the job's log; see :meth:`echomq.Context.log`."""
         return cast("int | None", self.ask("log", row).result())
 
+    def log_soon(self, row: str) -> None:
+        """Append a row to the job's log without waiting for it; see :meth:`echomq.Context.log_soon`."""
+        self.ask("log", row)
+
     def progress(self, value: Any) -> None:
         """Store how far the job has come; see :meth:`echomq.Context.progress`."""
         self.ask("progress", value).result()
@@ -105,6 +109,10 @@ class AsyncChildContext:
     async def log(self, row: str) -> int | None:
         """See :meth:`ChildContext.log`."""
         return cast("int | None", await self._asked("log", row))
+
+    def log_soon(self, row: str) -> None:
+        """See :meth:`ChildContext.log_soon`."""
+        self._context.log_soon(row)
 
     async def progress(self, value: Any) -> None:
         """See :meth:`ChildContext.progress`."""

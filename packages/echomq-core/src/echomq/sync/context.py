@@ -139,6 +139,10 @@ class Context:
         """
         return self._send(add_log(self.job.keys, self.job.id, row, self.job.options.keep_logs))
 
+    def log_soon(self, row: str) -> None:
+        """As :meth:`log`: without an event loop, nobody else would send it."""
+        self.log(row)
+
     def progress(self, value: Any) -> None:
         """Store how far the job has come, any JSON value, and announce it.
 
