@@ -11,8 +11,10 @@ import pytest
 import echomq
 from echomq import Job, Worker, diagnosis
 from echomq.diagnosis import ServerFacts, Severity
-from echomq.diagnosis.gathering import read_info
+from echomq.diagnosis.asking import read_info
+from echomq.diagnosis.judging_cluster import judge_cluster
 from echomq.diagnosis.judging_server import judge_server
+from echomq.diagnosis.nodes import Layout, Master
 from echomq.diagnosis.rights import needed_commands
 from echomq.keys import Keys
 from echomq.scripts import get_script, script_names
@@ -62,6 +64,42 @@ def _codes(**changed: str) -> dict[str, Severity]:
 def test_findings(changed: Mapping[str, str], codes: Mapping[str, Severity]) -> None:
     """Eviction, memory, persistence, replication, age and connections of a server are judged by what INFO tells."""
     assert _codes(**changed) == codes
+
+
+def _master(port: int, *, replicas: int = 1) -> Master:
+    return Master(where=f"10.0.0.1:{port}", near=f"{{{port}}}", slots=((port, port + 1),), replica_count=replicas)
+
+
+def _told(port: int, **changed: str) -> ServerFacts:
+    return ServerFacts(info={**GOOD, **changed}, settings=SETTINGS, refused={}, node=f"10.0.0.1:{port}")
+
+
+@pytest.mark.parametrize(
+    ("layout", "told", "found"),
+    [
+        (Layout(masters=(_master(1), _master(3)), unserved_count=0), (_told(1), _told(3)), {}),
+        (
+            Layout(masters=(_master(1), _master(3, replicas=0)), unserved_count=9),
+            (_told(1), _told(3)),
+            {"slots-unserved": None, "master-without-replica": "10.0.0.1:3"},
+        ),
+        (
+            Layout(masters=(_master(1), _master(3)), unserved_count=0),
+            (_told(1), _told(3, redis_version="7.0.1", aof_enabled="0")),
+            {"versions-differ": None, "no-append-log": "10.0.0.1:3"},
+        ),
+        (
+            Layout(masters=(_master(1), _master(3)), unserved_count=0),
+            (_told(1), ServerFacts(info={}, settings={}, refused={}, node="10.0.0.1:3", silence="no reply")),
+            {"master-silent": "10.0.0.1:3"},
+        ),
+    ],
+)
+def test_findings_of_a_cluster(layout: Layout, told: tuple[ServerFacts, ...], found: Mapping[str, str | None]) -> None:
+    """Masters are judged each by itself and all together, and what concerns one of them names it."""
+    findings = judge_cluster(layout, told)
+
+    assert {finding.code: finding.node for finding in findings if finding.code != "server"} == found
 
 
 def test_nothing_told() -> None:

@@ -12,7 +12,7 @@ from echomq.errors import ServerRefused
 from support.clusters import Cluster, Listening, ask
 from support.sentinels import Watched
 from support.server_files import CHECKOUT
-from support.servers import Server
+from support.servers import Server, ServerProcess
 from support.shells import Shell
 
 PASSWORD = "jobs-password"
@@ -26,6 +26,11 @@ def documented(prefix: str, *more: str) -> list[str]:
     rules = found[1].replace("PASSWORD", PASSWORD).replace("~bull:*", f"~{prefix}:*").split()
     assert all(f"`{rule}`".replace("|", "\\|") in PAGE for rule in more)
     return [*rules, *more]
+
+
+def of_its_age(node: ServerProcess) -> list[str]:
+    """Rules that this version needs besides."""
+    return ["+client|setname"] if node.file.version < (7, 0) else []
 
 
 @contextlib.contextmanager
@@ -76,7 +81,7 @@ async def test_single_server(server: Server, driver: str, shell: Shell, prefix: 
 
 async def test_cluster(cluster: Cluster, driver: str, shell: Shell, tagged: str) -> None:
     """The documented rights are enough on a cluster."""
-    with limited(cluster.nodes, "jobs", *documented(tagged, "+cluster|slots")):
+    with limited(cluster.nodes, "jobs", *documented(tagged, "+cluster|slots", *of_its_age(cluster.nodes[0]))):
         await whole_session(cluster.url(f"{driver}+cluster", user=f"jobs:{PASSWORD}"), shell, tagged)
 
 
@@ -91,7 +96,7 @@ async def test_cluster_without_its_right(cluster: Cluster, driver: str, shell: S
 
 async def test_watched_master(watched: Watched, driver: str, shell: Shell, prefix: str) -> None:
     """The documented rights are enough on a master that sentinels watch."""
-    with limited(watched.servers, "jobs", *documented(prefix)):
+    with limited(watched.servers, "jobs", *documented(prefix, *of_its_age(watched.servers[0]))):
         await whole_session(watched.url(f"{driver}+sentinel", user=f"jobs:{PASSWORD}"), shell, prefix)
 
 

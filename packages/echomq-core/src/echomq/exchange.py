@@ -15,14 +15,16 @@ import re
 from collections.abc import Generator, Iterable
 from typing import Any, TypeAlias, TypeVar
 
-from .call import Argument, Batch, Reply, Request, ScriptCall
+from .call import Argument, Batch, Command, Reply, Request, ScriptCall
 from .driver import ServerInfo
 from .errors import EchoMQError, ProtocolError, ServerRefused
+from .keys import Keys
 from .scripts import get_script
 
 __all__ = [
     "Exchange",
     "Parts",
+    "ask_server",
     "decoded",
     "exchange_batch",
     "is_unknown_script",
@@ -152,6 +154,11 @@ def _atomic(requests: tuple[Request[Any], ...], known: set[str]) -> Exchange:
         if isinstance(reply, ServerRefused):
             raise reply
     return [_outcome(request, reply) for request, reply in zip(requests, last, strict=True)]
+
+
+def ask_server(keys: Keys) -> Command[ServerInfo]:
+    """Ask the server that holds a queue who it is: in a cluster, one of several."""
+    return Command(parts=("INFO",), decode=parse_info, repeatable=True, near=keys.marker)
 
 
 def parse_info(reply: Reply) -> ServerInfo:

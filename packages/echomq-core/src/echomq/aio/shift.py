@@ -28,6 +28,7 @@ from echomq.clock import mono_ms, wall_ms
 from echomq.complaints import Complaints
 from echomq.driver import AsyncConnection
 from echomq.errors import EchoMQError
+from echomq.exchange import ask_server
 from echomq.keys import Keys
 from echomq.options import Keep, WorkerOptions
 from echomq.scheduling import messages
@@ -189,7 +190,10 @@ class Shift:
     async def _warn_of_eviction(self) -> None:
         """Warn once of a server that may throw away jobs; one that does not tell is no reason for a word."""
         try:
-            risk = (await self.connection.server()).eviction_risk
+            ask = (
+                self.connection.send(ask_server(self.keys)) if self.connection.is_cluster else self.connection.server()
+            )
+            risk = (await ask).eviction_risk
         except EchoMQError as error:
             _log.debug("worker of queue %s: the server does not tell how it evicts: %s", self.keys.queue, error)
             return

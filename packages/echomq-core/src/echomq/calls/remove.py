@@ -211,7 +211,8 @@ def scan_keys(keys: Keys, cursor: str, count: int) -> Command[tuple[str, list[st
         Decodes to the next cursor, ``"0"`` at the end, and the keys found.
     """
     pattern = f"{glob_escaped(keys.base)}*"
-    return Command(parts=("SCAN", cursor, "MATCH", pattern, "COUNT", count), decode=_read_scan, repeatable=True)
+    parts = ("SCAN", cursor, "MATCH", pattern, "COUNT", count)
+    return Command(parts=parts, decode=_read_scan, repeatable=True, near=keys.meta)
 
 
 def glob_escaped(text: str) -> str:

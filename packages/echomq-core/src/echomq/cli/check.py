@@ -122,7 +122,7 @@ def _ask_masters(connection: Connection, layout: Layout, limit_ms: int) -> str:
         raise DriverError(f"nobody serves {layout.unserved_count:,} slots of the cluster")
     for master in layout.masters:
         try:
-            _ask_one(connection, master.near, limit_ms)
+            _ask_one(connection, master.near, limit_ms // 2)  # so that there is time to say which one is silent
         except DriverError as error:
             raise DriverError(f"master {master.where}: {error}") from error
     return f"well: {len(layout.masters)} masters of the cluster answer"

@@ -13,6 +13,7 @@ from echomq import diagnosis
 from echomq.clock import wall_ms
 from echomq.diagnosis import Diagnosis, Finding, Severity
 from echomq.driver import Connection
+from echomq.errors import ConnectionLost
 from echomq.keys import Keys
 from echomq.sync.run import perform
 
@@ -56,14 +57,42 @@ def doctor(
 
 
 def _diagnosed(connection: Connection, queues: list[str] | None, prefix: str, budget: int) -> Diagnosis:
-    names = queues or perform(connection, diagnosis.find_queues(prefix, budget=budget))
+    names, missed = (queues, None) if queues else _found(connection, prefix, budget)
     found = perform(connection, diagnosis.diagnose_server(Keys(names[0] if names else "echomq-doctor", prefix)))
-    if not names:
+    if missed is not None:
+        found += Diagnosis.of((), (f"queues could not be looked for: {missed}",))
+    elif not names:
         found += Diagnosis.of((), (f"no queue with the prefix {prefix!r} was found",))
     for name in names:
-        plan = diagnosis.diagnose_queue(Keys(name, prefix), now_ms=wall_ms(), budget=budget)
-        found += perform(connection, plan)
+        found += _diagnosed_queue(connection, Keys(name, prefix), budget)
     return found
+
+
+def _found(connection: Connection, prefix: str, budget: int) -> tuple[list[str], ConnectionLost | None]:
+    try:
+        return perform(connection, diagnosis.find_queues(prefix, budget=budget)), None
+    except ConnectionLost as error:
+        if not connection.is_cluster:
+            raise
+        return [], error  # one master is gone, which is told; the others may be well
+
+
+def _diagnosed_queue(connection: Connection, keys: Keys, budget: int) -> Diagnosis:
+    try:
+        return perform(connection, diagnosis.diagnose_queue(keys, now_ms=wall_ms(), budget=budget))
+    except ConnectionLost as error:
+        if not connection.is_cluster:
+            raise
+        silent = Finding(
+            code="queue-unreachable",
+            severity=Severity.ERROR,
+            queue=keys.queue,
+            summary="The master that holds this queue does not answer.",
+            evidence=(str(error),),
+            consequence="Its jobs stand still until it answers, or a replica has taken over.",
+            advice="Look at that server.",
+        )
+        return Diagnosis.of((silent,), ())
 
 
 def _repaired(connection: Connection, found: Diagnosis) -> dict[str, int]:
@@ -89,6 +118,7 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
         "code": finding.code,
         "severity": finding.severity.value,
         "queue": finding.queue,
+        "node": finding.node,
         "summary": finding.summary,
         "evidence": list(finding.evidence),
         "consequence": finding.consequence or None,
@@ -99,14 +129,20 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
 
 def _shown(found: Diagnosis, repaired: dict[str, int] | None) -> RenderableType:
     parts: list[RenderableType] = []
-    subjects = dict.fromkeys([None, *(finding.queue for finding in found.findings)])
-    for subject in subjects:
-        parts.append(Text("server" if subject is None else f"queue {subject}", "bold"))
-        parts += [part for finding in found.findings if finding.queue == subject for part in _told(finding)]
+    of_servers_first = sorted(found.findings, key=lambda finding: (finding.queue is not None, finding.node or ""))
+    for subject in dict.fromkeys(map(_subject, of_servers_first)):
+        parts.append(Text(subject, "bold"))
+        parts += [part for finding in found.findings if _subject(finding) == subject for part in _told(finding)]
         parts.append(Text())
     parts += _plan(found, repaired)
     parts += [Text(line, "dim") for line in found.looked_at]
     return Group(*parts)
+
+
+def _subject(finding: Finding) -> str:
+    if finding.queue is not None:
+        return f"queue {finding.queue}"
+    return "server" if finding.node is None else f"server {finding.node}"
 
 
 def _told(finding: Finding) -> Iterator[RenderableType]:

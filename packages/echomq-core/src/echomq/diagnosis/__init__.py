@@ -15,8 +15,10 @@ from echomq.plans import Plan
 from .facts import QueueFacts, ServerFacts
 from .findings import Diagnosis, Finding, Repair, Severity, repair
 from .gathering import find_queues, look_at_queue, look_at_server
+from .judging_cluster import judge_cluster
 from .judging_queue import judge_queue
 from .judging_server import judge_server
+from .nodes import find_masters
 
 __all__ = [
     "BUDGET",
@@ -37,12 +39,18 @@ BUDGET = 10_000
 
 
 def diagnose_server(keys: Keys) -> Plan[Diagnosis]:
-    """Say what is wrong with a server.
+    """Say what is wrong with a server, or with each master of a cluster and with all of them together.
 
     Args:
         keys: A queue of it, in whose key space rights are tried out (nothing is written).
     """
-    return Diagnosis.of(judge_server((yield from look_at_server(keys))), ())
+    layout = yield from find_masters()
+    if layout is None:
+        return Diagnosis.of(judge_server((yield from look_at_server(keys))), ())
+    told: dict[str, ServerFacts] = {}
+    for master in layout.masters:
+        told[master.where] = yield from look_at_server(keys, master)
+    return Diagnosis.of(judge_cluster(layout, told.values()), (f"looked at {len(told)} masters of a cluster",))
 
 
 def diagnose_queue(keys: Keys, *, now_ms: int, budget: int = BUDGET) -> Plan[Diagnosis]:
@@ -65,8 +73,6 @@ def _coverage(facts: QueueFacts) -> list[str]:
     seen, there = sum(facts.looked_at.values()), sum(facts.counts.values())
     name = facts.keys.queue
     told = [f"{name}: looked at {seen:,} of {there:,} ids" + ("" if seen >= there else "; a larger budget sees more")]
-    if facts.scanned_count is None:
-        told.append(f"{name}: keys were not gone through (a cluster): locks and deduplication ids were left out")
-    elif not facts.scanned_all:
+    if not facts.scanned_all:
         told.append(f"{name}: not all keys of the server were gone through; a larger budget sees more")
     return told

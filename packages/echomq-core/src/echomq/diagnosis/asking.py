@@ -7,7 +7,7 @@ from echomq import replies
 from echomq.call import Argument, Command, Reply
 from echomq.errors import EchoMQError
 
-__all__ = ["MOST_ODD", "PAGE", "as_pairs", "as_text", "pages", "raw"]
+__all__ = ["MOST_ODD", "PAGE", "as_pairs", "as_text", "pages", "raw", "read_info"]
 
 T = TypeVar("T")
 
@@ -18,13 +18,24 @@ PAGE = 500
 """Ids or keys of one request."""
 
 
-def raw(*parts: Argument) -> Command[Reply]:
-    """Return a command that only reads, and whose reply comes as it is."""
-    return Command(parts=parts, decode=_as_it_is, repeatable=True)
+def raw(*parts: Argument, near: str | None = None) -> Command[Reply]:
+    """Return a command that only reads, and whose reply comes as it is.
+
+    Args:
+        parts: Name and arguments.
+        near: The key whose node is asked, in a cluster, whatever the command itself names.
+    """
+    return Command(parts=parts, decode=_as_it_is, repeatable=True, near=near)
 
 
 def _as_it_is(reply: Reply) -> Reply:
     return reply
+
+
+def read_info(reply: Reply) -> dict[str, str]:
+    """Return the fields of INFO; lines that are none are passed over."""
+    text = replies.text(reply)
+    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line and not line.startswith("#"))
 
 
 def as_text(reply: Reply) -> str:

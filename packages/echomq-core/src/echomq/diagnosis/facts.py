@@ -25,11 +25,15 @@ class ServerFacts:
         info: Fields of INFO.
         settings: Of CONFIG GET; empty where that is forbidden.
         refused: Commands that EchoMQ needs and this user may not run, each with the server's words.
+        node: Its address, if it is a master of a cluster.
+        silence: Why it could not be asked; None: it was.
     """
 
     info: Mapping[str, str]
     settings: Mapping[str, str]
     refused: Mapping[str, str]
+    node: str | None = None
+    silence: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -88,8 +92,7 @@ class QueueFacts:
         parents: Parents that looked odd.
         stopped_schedulers: Job schedulers without a pending job.
         deduplication: Deduplication id -> job that holds it for ever, though it is gone or has finished.
-        scanned_count: Keys that were looked at; None: the keys were not gone through.
-        scanned_all: They were all.
+        scanned_all: All keys of the server were gone through.
     """
 
     keys: Keys
@@ -107,7 +110,6 @@ class QueueFacts:
     parents: tuple[Parent, ...] = ()
     stopped_schedulers: tuple[str, ...] = ()
     deduplication: Mapping[str, str] = attrs.field(factory=dict)
-    scanned_count: int | None = None
     scanned_all: bool = False
 
     def count(self, *places: str) -> int:

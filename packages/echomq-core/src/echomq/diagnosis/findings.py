@@ -51,6 +51,7 @@ class Finding:
         code: Names the kind of finding, for programs: ``"active-without-lock"``.
         severity: How bad it is.
         queue: The queue, without its prefix; None: it concerns the server.
+        node: Address of the master it concerns, where the servers are a cluster.
         summary: What is the matter, as a sentence.
         evidence: What was seen.
         consequence: What comes of it.
@@ -65,6 +66,7 @@ class Finding:
     consequence: str = ""
     advice: str = ""
     queue: str | None = None
+    node: str | None = None
     repair: Repair | None = None
 
 

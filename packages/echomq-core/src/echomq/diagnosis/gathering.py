@@ -11,55 +11,67 @@ from collections.abc import Sequence
 from typing import Any
 
 from echomq import codec, replies
-from echomq.call import Argument, Batch, Reply
+from echomq.call import Argument, Batch
 from echomq.calls.remove import glob_escaped
-from echomq.errors import EchoMQError, ServerRefused
+from echomq.errors import ConnectionLost, EchoMQError, ServerRefused
+from echomq.hash_slots import hash_tag
 from echomq.keys import Keys
 from echomq.plans import Plan
 
-from .asking import as_pairs, raw
+from .asking import as_pairs, raw, read_info
 from .facts import LISTS, PLACES, QueueFacts, ServerFacts
+from .nodes import Master, find_masters
 from .relations import odd_parents, stopped_schedulers, stray_deduplication
 from .rights import needed_commands
 from .sampling import odd_keys, sample, scan, standings
 
-__all__ = ["find_queues", "look_at_queue", "look_at_server", "read_info"]
+__all__ = ["find_queues", "look_at_queue", "look_at_server"]
 
 _SETTINGS = ("appendfsync", "save", "min-replicas-to-write", "maxclients")
 
 
-def look_at_server(keys: Keys) -> Plan[ServerFacts]:
+def look_at_server(keys: Keys, master: Master | None = None) -> Plan[ServerFacts]:
     """Ask a server about itself.
 
     Args:
         keys: A queue, whose key space the user must be allowed to use.
+        master: Which, of a cluster.
     """
-    asked = [raw("INFO"), *(raw("CONFIG", "GET", name) for name in _SETTINGS)]
-    info, *settings = yield Batch(requests=tuple(asked))
+    where, near = (None, None) if master is None else (master.where, master.near)
+    asked = [raw("INFO", near=near), *(raw("CONFIG", "GET", name, near=near) for name in _SETTINGS)]
+    try:
+        info, *settings = yield Batch(requests=tuple(asked))
+        refused = yield from _refused(_spare_key(keys, master))
+    except ConnectionLost as error:
+        if master is None:
+            raise
+        return ServerFacts(info={}, settings={}, refused={}, node=where, silence=str(error))
     if isinstance(info, EchoMQError):
         info = b""
     found: dict[str, str] = {}
     for setting in settings:
         if not isinstance(setting, EchoMQError):
             found.update(as_pairs(setting))
-    refused = yield from _refused(keys)
-    return ServerFacts(info=read_info(info), settings=found, refused=refused)
+    return ServerFacts(info=read_info(info), settings=found, refused=refused, node=where)
 
 
-def read_info(reply: Reply) -> dict[str, str]:
-    """Return the fields of INFO; lines that are none are passed over."""
-    text = replies.text(reply)
-    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line and not line.startswith("#"))
+def _spare_key(keys: Keys, master: Master | None) -> str | None:
+    """Return a key of the queues' key space that nobody uses; None if this master cannot have one."""
+    if master is None or master.owns(keys.base):
+        return f"{keys.base}echomq-doctor"
+    return None if hash_tag(keys.prefix) else f"{keys.prefix}:{master.near}:echomq-doctor"
 
 
-def _refused(keys: Keys) -> Plan[dict[str, str]]:
+def _refused(key: str | None) -> Plan[dict[str, str]]:
     """Find out which commands this user may not run, without running any: in a transaction that is thrown away."""
-    first, last = raw("MULTI"), raw("DISCARD")
+    if key is None:
+        return {}
+    first, last = raw("MULTI", near=key), raw("DISCARD", near=key)
     for outcome in (yield Batch(requests=(first, last))):
         if isinstance(outcome, ServerRefused):
             return {"MULTI": str(outcome)}
-    commands = needed_commands(f"{keys.base}echomq-doctor")
-    _, *outcomes, _ = yield Batch(requests=(first, *(raw(*command) for command in commands), last))
+    commands = needed_commands(key)
+    _, *outcomes, _ = yield Batch(requests=(first, *(raw(*command, near=key) for command in commands), last))
     return {
         _name(command): str(outcome)
         for command, outcome in zip(commands, outcomes, strict=True)
@@ -76,18 +88,24 @@ def find_queues(prefix: str, *, budget: int) -> Plan[list[str]]:
 
     Args:
         prefix: Name space of the queues.
-        budget: A tenth of how many keys to go through, about.
+        budget: A tenth of how many keys to go through, about; of each master, in a cluster.
+
+    Raises:
+        ConnectionLost: A master does not answer, so that there may be more.
     """
     start = f"{prefix}:"
     suffix = ":meta"
-    found, cursor = set(), "0"
-    for _ in range(max(1, budget // 100)):
-        reply = yield raw("SCAN", cursor, "MATCH", f"{glob_escaped(start)}*{suffix}", "COUNT", 1_000)
-        next_cursor, page = replies.rows(reply, 2)
-        cursor, keys = replies.text(next_cursor), replies.texts(page)
-        found |= {key[len(start) : -len(suffix)] for key in keys}
-        if cursor == "0":
-            break
+    found: set[str] = set()
+    layout = None if hash_tag(prefix) else (yield from find_masters())
+    for near in [start] if layout is None else [master.near for master in layout.masters]:
+        cursor = "0"
+        for _ in range(max(1, budget // 100)):
+            reply = yield raw("SCAN", cursor, "MATCH", f"{glob_escaped(start)}*{suffix}", "COUNT", 1_000, near=near)
+            next_cursor, page = replies.rows(reply, 2)
+            cursor, keys = replies.text(next_cursor), replies.texts(page)
+            found |= {key[len(start) : -len(suffix)] for key in keys}
+            if cursor == "0":
+                break
     return sorted(name for name in found if name and ":" not in name)
 
 
@@ -99,17 +117,10 @@ def look_at_queue(keys: Keys, *, now_ms: int, budget: int) -> Plan[QueueFacts]:
         now_ms: The present.
         budget: Most ids to look at.
     """
-    # A cluster lets nobody go through all its keys.
-    (told,) = yield Batch(requests=(raw("INFO", "cluster"),))
-    is_cluster = not isinstance(told, EchoMQError) and read_info(told).get("cluster_enabled", "").strip() == "1"
     facts: dict[str, Any] = yield from _overview(keys, now_ms)
     sampled = yield from sample(keys, facts["counts"], budget)
-    scanned, scanned_all, deduplication = None, False, {}
-    if not is_cluster:
-        found, scanned_all = yield from scan(keys, budget * 10)
-        scanned = len(found)
-        sampled.odd += yield from odd_keys(keys, found, sampled, facts["counts"])
-        deduplication = yield from stray_deduplication(keys, found)
+    found, scanned_all = yield from scan(keys, budget * 10)
+    sampled.odd += yield from odd_keys(keys, found, sampled, facts["counts"])
     return QueueFacts(
         keys=keys,
         now_ms=now_ms,
@@ -118,8 +129,7 @@ def look_at_queue(keys: Keys, *, now_ms: int, budget: int) -> Plan[QueueFacts]:
         standings=(yield from standings(keys, dict.fromkeys(sampled.odd))),
         parents=(yield from odd_parents(keys, sorted(sampled.of("waiting-children")), now_ms)),
         stopped_schedulers=(yield from stopped_schedulers(keys)),
-        deduplication=deduplication,
-        scanned_count=scanned,
+        deduplication=(yield from stray_deduplication(keys, found)),
         scanned_all=scanned_all,
         **facts,
     )
@@ -134,7 +144,7 @@ def _overview(keys: Keys, now_ms: int) -> Plan[dict[str, Any]]:
         "events": raw("XLEN", keys.events),
         "overdue": raw("ZCOUNT", keys.delayed, "-inf", due),
         "first": raw("ZRANGEBYSCORE", keys.delayed, "-inf", due, "WITHSCORES", "LIMIT", 0, 1),
-        "clients": raw("CLIENT", "LIST"),
+        "clients": raw("CLIENT", "LIST", near=keys.marker),
     }
     outcomes = dict(zip(asked, (yield Batch(requests=tuple(asked.values()))), strict=True))
     unreadable = {name: str(told) for name, told in outcomes.items() if isinstance(told, EchoMQError)}

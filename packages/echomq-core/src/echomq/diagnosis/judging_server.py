@@ -10,7 +10,7 @@ from echomq import codec
 from .facts import ServerFacts
 from .findings import Finding, Severity
 
-__all__ = ["OLDEST", "judge_server"]
+__all__ = ["OLDEST", "judge_server", "version_of"]
 
 OLDEST = (6, 2, 0)
 """The oldest server whose commands suffice."""
@@ -40,7 +40,7 @@ def _about(facts: ServerFacts) -> Iterator[Finding]:
     yield Finding(
         code="server",
         severity=Severity.INFO,
-        summary=f"The server is {_name(info.get('server_name'))} {'.'.join(map(str, _number(facts)))}.",
+        summary=f"The server is {version_of(facts)}.",
         evidence=(
             f"role {info.get('role', '?')}, {info.get('redis_mode', info.get('server_mode', '?'))}",
             f"up {_int(info.get('uptime_in_seconds')) // 3600} h, {info.get('used_memory_human', '?')} used",
@@ -56,8 +56,10 @@ def _about(facts: ServerFacts) -> Iterator[Finding]:
         )
 
 
-def _name(name: str | None) -> str:
-    return (name or "redis").strip().capitalize()
+def version_of(facts: ServerFacts) -> str:
+    """Return name and version of a server: ``"Valkey 9.1.2"``."""
+    name = (facts.info.get("server_name") or "redis").strip().capitalize()
+    return f"{name} {'.'.join(map(str, _number(facts)))}"
 
 
 def _number(facts: ServerFacts) -> tuple[int, ...]:

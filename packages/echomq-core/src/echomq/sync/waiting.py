@@ -13,6 +13,7 @@ from echomq.calls.fetch import has_unstarted, set_marker, wait_marker
 from echomq.clock import wall_ms
 from echomq.driver import Connection
 from echomq.errors import EchoMQError
+from echomq.exchange import ask_server
 from echomq.keys import Keys
 from echomq.scheduling.messages import Marked
 
@@ -76,7 +77,9 @@ class Waiting:
     def _warn_of_eviction(self, link: Connection) -> None:
         """Warn once of a server that may throw away jobs; one that does not tell is no reason for a word."""
         try:
-            risk = link.server().eviction_risk  # not by the other connection, where jobs would wait for it
+            # Not by the other connection, where jobs would wait for it.
+            server = link.send(ask_server(self.keys)) if link.is_cluster else link.server()
+            risk = server.eviction_risk
         except EchoMQError as error:
             _log.debug("worker of queue %s: the server does not tell how it evicts: %s", self.keys.queue, error)
             return
