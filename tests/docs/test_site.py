@@ -17,6 +17,9 @@ import echomq.hookspecs
 import echomq.signals
 import echomq.sync
 import echomq.tasks
+import echomq.web
+import echomq_django
+import echomq_sqlalchemy
 from support.server_files import CHECKOUT
 
 DOCS = CHECKOUT / "docs"
@@ -36,7 +39,19 @@ def test_each_page_has_its_place() -> None:
     assert {place for place in PLACES - pages if not place.startswith("project/")} == set()
 
 
-@pytest.mark.parametrize("package", [echomq, echomq.sync, echomq.tasks, echomq.events, echomq.hookspecs])
+PACKAGES = [
+    echomq,
+    echomq.sync,
+    echomq.tasks,
+    echomq.events,
+    echomq.hookspecs,
+    echomq.web,
+    echomq_django,
+    echomq_sqlalchemy,
+]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
 def test_each_public_name_is_in_the_reference(package: ModuleType) -> None:
     """The API reference has an entry for every public name."""
     covered = {name for module in WHOLE.values() for name in getattr(module, "__all__", ())}
