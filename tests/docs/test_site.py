@@ -19,7 +19,10 @@ import echomq.sync
 import echomq.tasks
 import echomq.web
 import echomq_django
+import echomq_memory
 import echomq_sqlalchemy
+import echomq_testing
+import echomq_testing.sync
 from support.server_files import CHECKOUT
 
 DOCS = CHECKOUT / "docs"
@@ -48,6 +51,9 @@ PACKAGES = [
     echomq.web,
     echomq_django,
     echomq_sqlalchemy,
+    echomq_memory,
+    echomq_testing,
+    echomq_testing.sync,
 ]
 
 
