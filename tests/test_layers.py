@@ -20,7 +20,7 @@ from support.imports import Module, modules, reaches
 TREE = [
     *("version", "errors", "checks", "moments", "states", "keys", "signals", "keywords"),
     *("texts", "codec", "backoff", "repeat", "retention", "worker_options", "options", "stored_options"),
-    *("job", "hash_slots", "call", "replies", "events", "entries"),
+    *("late", "job", "hash_slots", "call", "replies", "events", "entries"),
     *("calls", "calls.add", "calls.fetch", "calls.finish", "calls.locks", "calls.change", "calls.family"),
     "calls.batches",
     *("calls.remove", "calls.queue", "calls.events", "calls.control", "calls.pages", "calls.metrics", "calls.query"),

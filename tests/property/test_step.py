@@ -74,6 +74,15 @@ class Mind(RuleBasedStateMachine):
         brings = brings and self.shell.state.takes_more
         self.shell.reported(found if brings else None, stray=stray and not brings, limited_ms=limited_ms)
 
+    @precondition(lambda self: self.shell.running)
+    @rule(count=st.integers(1, 4), brought=st.integers(0, 4), rest=st.one_of(st.none(), FOUND))
+    def jobs_end_together(self, count: int, brought: int, rest: Taken | None) -> None:
+        """Several jobs end by one call, with or without others that came along."""
+        count = min(count, self.shell.running)
+        brought = min(brought, self.shell.state.room_for(count))
+        rest = None if rest is None or rest.job is not None or brought == count else rest
+        self.shell.reported_together(count, brought, rest)
+
     @precondition(lambda self: self.shell.checks)
     @rule()
     def check_ends(self) -> None:
@@ -132,7 +141,7 @@ class Mind(RuleBasedStateMachine):
                 assert not state.paused
                 assert not state.limited_until
                 assert not state.retry_at
-            if isinstance(action, messages.Run):
+            if isinstance(action, messages.Run | messages.RunAll):
                 assert state.phase is Phase.OPEN
 
     @invariant()

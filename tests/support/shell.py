@@ -101,6 +101,12 @@ class Shell:
         self.running -= 1
         return self.tell(messages.Reported(take(), found, self.now_ms, **more))
 
+    def reported_together(self, count: int, brought: int, rest: Taken | None) -> tuple[messages.Action, ...]:
+        """End several jobs by one call."""
+        self.running -= count
+        found = tuple((job(number), take(number)) for number in range(brought))
+        return self.tell(messages.ReportedTogether(count, found, rest, self.now_ms))
+
     def checked(self) -> tuple[messages.Action, ...]:
         """End the look for stalled jobs."""
         self.checks -= 1
@@ -125,6 +131,8 @@ class Shell:
         elif isinstance(action, messages.Run | messages.GiveBack):
             self.running += 1
             self.given_back += isinstance(action, messages.GiveBack)
+        elif isinstance(action, messages.RunAll):
+            self.running += len(action.found)
         else:
             self._note(action)
 

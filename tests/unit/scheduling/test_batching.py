@@ -2,12 +2,12 @@
 
 import pytest
 
-from echomq.calls.batches import MOST_JOBS, Ended, Found
+from echomq.calls.batches import MOST_JOBS, Found
 from echomq.calls.fetch import Taken
 from echomq.job import Job
-from echomq.scheduling.batching import fetched, is_plain, most_together, share
+from echomq.scheduling.batching import fetched, is_plain, most_together, reported_together
+from echomq.scheduling.messages import ReportedTogether
 from echomq.scheduling.outcome import Completed, HandedBack, Outcome
-from echomq.scheduling.settling import Settled
 from support.shell import job, take
 
 DONE = Completed(1, "1")
@@ -36,24 +36,11 @@ def test_batches_leave_work_for_the_meantime() -> None:
     assert most_together(10_000) == MOST_JOBS
 
 
-def test_each_job_gets_its_share_of_a_reply() -> None:
-    """Slots whose jobs are stored get the jobs taken, in order, then what the end of the queue told."""
-    ended = Ended(stored=(True, False, True, True, True), found=Found(jobs=(job(1), job(2)), rest=LATER))
+def test_jobs_that_came_along_take_the_slots_in_order() -> None:
+    """The first job that came along has the token of the first one stored, and the end of the queue is told with it."""
+    told = reported_together(3, [take(0), take(1), take(2)], Found(jobs=(job(1), job(2)), rest=LATER), 5)
 
-    assert list(share(ended, 3)) == [
-        Settled(taken=Taken(job=job(1))),
-        None,
-        Settled(taken=Taken(job=job(2))),
-        Settled(taken=LATER),
-        Settled(),
-    ]
-
-
-def test_slot_that_got_nothing_of_a_full_reply_takes_for_itself() -> None:
-    """Where a reply could not carry more, the queue is not believed to be empty."""
-    ended = Ended(stored=(True, True), found=Found(jobs=(job(1),), rest=None))
-
-    assert list(share(ended, 2)) == [Settled(taken=Taken(job=job(1))), Settled(taken=None)]
+    assert told == ReportedTogether(3, ((job(1), take(0)), (job(2), take(1))), LATER, 5)
 
 
 def test_take_of_many_tells_of_each_job() -> None:

@@ -65,6 +65,39 @@ def test_finish_that_brings_a_job_changes_nothing() -> None:
     assert shell.state is before
 
 
+def test_report_of_many_that_brings_as_many_changes_nothing() -> None:
+    """Jobs that came with a report of many run in the same slots, and the state stays as it was."""
+    shell = busy(3)
+    before = shell.state
+
+    (run,) = shell.reported_together(3, 3, None)
+
+    assert run == messages.RunAll(tuple((job(number), take(number)) for number in range(3)))
+    assert shell.state is before
+
+
+def test_report_of_many_fills_the_rest_of_the_slots() -> None:
+    """Slots to which a report of many brought nothing take for themselves, unless the queue was told to be empty."""
+    shell = busy(3)
+
+    assert shell.reported_together(3, 1, None)[1:] == (messages.Fetch(2),)
+    assert (shell.running, shell.state.running, shell.state.free) == (1, 1, 0)
+
+    shell = busy(3)
+    *_, told, wait = shell.reported_together(3, 1, Taken())
+
+    assert (told, wait) == (messages.Announce("drained"), messages.Wait(PACE.drain_ms))
+
+
+def test_jobs_that_came_with_a_report_are_given_back_while_closing() -> None:
+    """A worker that closes runs none of the jobs that a late report brings."""
+    shell = busy(2)
+    shell.tell(messages.Closed(None))
+    shell.reported_together(2, 2, None)
+
+    assert (shell.given_back, shell.running) == (2, 2)
+
+
 def test_marker_of_now_is_followed_by_a_take() -> None:
     """A marker without a time means that a job waits."""
     shell = idle()

@@ -20,6 +20,7 @@ __all__ = [
     "MAX_DEPTH",
     "NESTED_OPTION_NAMES",
     "PARENT_NAMES",
+    "PLAIN_FIELDS",
     "REPEAT_NAMES",
     "STATE_NAMES",
     "Raw",
@@ -30,6 +31,7 @@ __all__ = [
     "lenient_int",
     "pack",
     "pairs",
+    "plain_hash",
     "quick_json",
     "read_hash",
     "strict_json",
@@ -180,7 +182,29 @@ _QUICK: Mapping[Callable[[Raw], Any], Callable[[Any], Any]] = {
     _kept: _kept,
 }
 _QUICK_READERS = {name.encode(): (field, _QUICK[reader]) for name, (field, reader) in _HASH_FIELDS.items()}
+PLAIN_FIELDS: Mapping[bytes, tuple[str, Callable[[Raw], Any]]] = {
+    name.encode(): reader
+    for name, reader in _HASH_FIELDS.items()
+    if name not in ("defa", "rjk", "deid", "parentKey", "parent")
+}
+"""Fields that most jobs have, and whose reading can wait, since they do not decide how a worker treats its job."""
+_PLAIN_NAMES = frozenset(PLAIN_FIELDS)
+_ONLY_BYTES = {bytes}
 _OLD_ATTEMPTS = "attemptsMade"
+
+
+def plain_hash(fields: Any) -> dict[bytes, Raw] | None:
+    """Return the hash of a job that has but plain fields, to be read later; None if it is any other.
+
+    Args:
+        fields: HGETALL: a flat list of names and values, or something else.
+    """
+    if type(fields) is not list or len(fields) % 2:
+        return None
+    if {*map(type, fields)} != _ONLY_BYTES:
+        return None
+    names = fields[::2]
+    return dict(zip(names, fields[1::2], strict=True)) if _PLAIN_NAMES.issuperset(names) else None
 
 
 def read_hash(fields: Any) -> tuple[dict[str, Any], dict[str, Raw]]:

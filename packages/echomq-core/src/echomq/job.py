@@ -8,9 +8,8 @@ leniently: other clients, of other ages, wrote them.
 Source: protocol spec 01 section 3; 05 section 3.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
-from functools import cached_property
 from typing import Any
 
 import attrs
@@ -20,6 +19,7 @@ from .checks import filled
 from .codec import Raw
 from .errors import InvalidOption, ProtocolError
 from .keys import Keys
+from .late import Late
 from .moments import to_datetime
 from .options import JobOptions
 from .states import JobState, state_from_fields
@@ -143,6 +143,8 @@ class Job:
         Raises:
             ProtocolError: The reply is no hash at all. Odd values of fields never raise.
         """
+        if (plain := codec.plain_hash(fields)) is not None:
+            return _made_of({"keys": keys, "id": job_id, "state": state, _HASH: plain})
         try:
             values, unknown = codec.read_hash(fields)
         except TypeError:
@@ -172,7 +174,7 @@ class Job:
         """Key of the job's hash."""
         return self.keys.base + self.id
 
-    @cached_property
+    @Late
     def data(self) -> Any:
         """What the producer handed in.
 
@@ -181,28 +183,28 @@ class Job:
         """
         return self._decoded("data", self.raw_data)
 
-    @cached_property
+    @Late
     def options(self) -> JobOptions:
         """What was said about the job when it was added."""
         return read_options(self.raw_options) if self.given_options is None else self.given_options
 
-    @cached_property
+    @Late
     def progress(self) -> Any:
         """How far the job has come, as its code reported; 0 at first, None if it cannot be read."""
         return _or_none(self.raw_progress)
 
-    @cached_property
+    @Late
     def return_value(self) -> Any:
         """What the job's code returned; None until then, and if it cannot be read."""
         return None if self.raw_return_value is None else _or_none(self.raw_return_value)
 
-    @cached_property
+    @Late
     def stacktrace(self) -> tuple[str, ...]:
         """Stack traces of its failures, oldest first; empty if they cannot be read."""
         rows = None if self.raw_stacktrace is None else _or_none(self.raw_stacktrace)
         return tuple(row for row in rows if isinstance(row, str)) if isinstance(rows, list) else ()
 
-    @cached_property
+    @Late
     def parent(self) -> Mapping[str, Any] | None:
         """Parent id, queue and failure policy as stored, or None."""
         stored = None if self.raw_parent is None else _or_none(self.raw_parent)
@@ -223,7 +225,7 @@ class Job:
         """When it completed or failed."""
         return _moment(self.finished_on_ms)
 
-    @cached_property
+    @Late
     def presumed_state(self) -> JobState:
         """The known state, else what the hash suggests."""
         if self.state is not None:
@@ -285,9 +287,25 @@ class Job:
 _new = object.__new__
 _set_fields = Job.__dict__["__dict__"].__set__
 
+_HASH = "_hash"
+"""Where a job keeps what was not read yet of its hash."""
+
+
+def _late(wire: bytes, read: Callable[[Raw], Any], default: Any) -> Callable[[Job], Any]:
+    def work_out(job: Job) -> Any:
+        fields: Mapping[bytes, Raw] = job.__dict__.get(_HASH, _NO_FIELDS)
+        raw = fields.get(wire)
+        return default if raw is None else read(raw)
+
+    return work_out
+
+
 for _field in attrs.fields(Job):
     if _field.default is not attrs.NOTHING:
         setattr(Job, _field.name, _field.default)
+for _wire, (_name, _read) in codec.PLAIN_FIELDS.items():
+    _default = getattr(Job, _name, "")
+    setattr(Job, _name, Late(_late(_wire, _read, _default), _name))
 
 
 def _made_of(fields: dict[str, Any]) -> Job:

@@ -77,7 +77,7 @@ class Listening:
             except Exception as error:  # noqa: BLE001  # a listener must not take the worker down
                 self.failed(event, error)
             else:
-                if inspect.isawaitable(answer):
+                if answer is not None and inspect.isawaitable(answer):
                     self.awaited(event, answer)
 
     def failed(self, event: str, error: Exception) -> None:

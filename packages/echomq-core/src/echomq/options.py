@@ -284,13 +284,10 @@ class JobOptions:
     @cached_property
     def job_fields(self) -> Mapping[str, Any]:
         """What they decide of a new :class:`~echomq.job.Job`, by its attributes; what is absent has its default."""
-        fields: dict[str, Any] = {"id": self.job_id or ""}
+        # Absent, these two would be looked for in a hash that such a job does not have, at each add.
+        fields: dict[str, Any] = {"id": self.job_id or "", "delay_ms": self.delay, "priority": self.priority}
         if self.timestamp is not None:
             fields["timestamp_ms"] = self.timestamp
-        if self.delay:
-            fields["delay_ms"] = self.delay
-        if self.priority:
-            fields["priority"] = self.priority
         if self.deduplication is not None:
             fields["deduplication_id"] = self.deduplication.id
         if self.parent is not None:

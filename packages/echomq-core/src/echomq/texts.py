@@ -99,12 +99,18 @@ def _encode_slowly(subject: str, value: object) -> str:
 
 
 def quick_json(value: Any) -> str | None:
-    """Return the JSON text of a small flat dict without floats, as most data are; None says nothing."""
-    if type(value) is not dict or len(value) > _SMALL:
-        return None
-    for name, item in value.items():
-        if type(name) is not str or type(item) not in _SIMPLE:
+    """Return the JSON text of a small flat dict without floats, as most data are, or of what may stand in one.
+
+    None says nothing.
+    """
+    if type(value) is dict:
+        if len(value) > _SMALL:
             return None
+        for name, item in value.items():
+            if type(name) is not str or type(item) not in _SIMPLE:
+                return None
+    elif type(value) not in _SIMPLE:
+        return None
     try:
         return _encode(value).decode()
     except (ValueError, OverflowError):

@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from echomq.call import ScriptCall
-from echomq.calls.batches import Done, Ended, Terms, finish_jobs
+from echomq.calls.batches import Ended, Terms, finish_jobs
 from echomq.clock import wall_ms
 from echomq.driver import AsyncConnection
 from echomq.errors import EchoMQError
 from echomq.options import Keep
-from echomq.scheduling.batching import is_plain, most_together, share
+from echomq.scheduling.batching import is_plain, most_together
 from echomq.scheduling.outcome import Completed, Outcome
 from echomq.scheduling.settling import Settled
 
 from .lane import Lane
 
 if TYPE_CHECKING:
-    from .slots import Held, Slots
+    from .held import Held
+    from .slots import Slots
 
 __all__ = ["Batches"]
 
@@ -37,15 +38,15 @@ class Batch:
     """Outcomes that are reported together.
 
     Attributes:
+        full: So many outcomes go at once.
         members: Whose they are.
         task: Waits for the reply.
-        most: How many jobs are asked for.
         ended: The reply to come, if the batch was full before its task began.
     """
 
+    full: int
     members: "list[tuple[Held, Completed]]" = attrs.field(factory=list)
     task: "asyncio.Task[None] | None" = None
-    most: int = 0
     ended: Coroutine[Any, Any, Ended] | None = None
 
 
@@ -82,32 +83,33 @@ class Batches:
 
     def join(self, held: "Held", outcome: Outcome) -> bool:
         """Let a batch report an outcome, and release its job; False if the outcome has to go by itself."""
-        slots = self.slots
-        if len(slots.held) == 1 or held.lost or held.cut or held.given_up or not is_plain(outcome, held.job):
+        slots, job = self.slots, held.job
+        if not is_plain(outcome, job) or held.lost or held.cut or held.given_up or len(slots.held) == 1:
             return False
-        keep = held.job.options.remove_on_complete or slots.options.remove_on_complete
+        keep = job.options.remove_on_complete or slots.options.remove_on_complete
         batch = self._open.get(keep)
         if batch is None:
-            batch = self._open[keep] = Batch()
+            batch = self._open[keep] = Batch(most_together(slots.options.concurrency))
             batch.task = slots.spawn(self._report(keep, batch))
         held.task, held.reporting = batch.task, True
-        batch.members.append((held, outcome))
-        if len(batch.members) >= most_together(slots.options.concurrency):
+        members = batch.members
+        members.append((held, outcome))
+        if len(members) == batch.full:
             batch.ended = self._send(keep, batch)
         return True
 
     def _send(self, keep: Keep | None, batch: Batch) -> Coroutine[Any, Any, Ended]:
         """Put a batch on its way, and let the next outcome begin another."""
         del self._open[keep]
-        done = [Done(held.job.id, held.take.token, outcome.value_json) for held, outcome in batch.members]
-        batch.most = self.room_for(len(done))
-        return begun(self.connection, finish_jobs(self.terms(keep), done, most=batch.most, now_ms=wall_ms()))
+        done = [(held.job.id, held.take.token, outcome.value_json) for held, outcome in batch.members]
+        most = self.room_for(len(done))
+        return begun(self.connection, finish_jobs(self.terms(keep), done, most=most, now_ms=wall_ms()))
 
     async def _report(self, keep: Keep | None, batch: Batch) -> None:
         members, task = batch.members, batch.task
         try:
             if len(members) > 1:
-                await self._report_together(batch, batch.ended or self._send(keep, batch))
+                await self._report_together(members, batch.ended or self._send(keep, batch))
             else:
                 del self._open[keep]
                 await self.slots.report(*members[0])
@@ -116,8 +118,9 @@ class Batches:
                 if held.task is task:
                     self.slots.release(held, Settled())
 
-    async def _report_together(self, batch: Batch, reply: Coroutine[Any, Any, Ended]) -> None:
-        members = batch.members
+    async def _report_together(
+        self, members: "list[tuple[Held, Completed]]", reply: Coroutine[Any, Any, Ended]
+    ) -> None:
         try:
             ended = await reply
         except EchoMQError as error:
@@ -126,17 +129,23 @@ class Batches:
             if any(held.given_up for held, _ in members):
                 raise
         else:
-            self.slots.answered()
-            for (held, outcome), settled in zip(members, share(ended, batch.most), strict=True):
-                if settled is None:
-                    self._report_alone(held, outcome)
-                else:
-                    self.slots.announce(held, outcome, settled)
-                    self.slots.release(held, settled)
+            self._share_out(members, ended)
             return
         for held, outcome in members:
             # Never wrong where nothing was stored: then this report is the first.
             self._report_alone(held, outcome, is_repeated=True)
+
+    def _share_out(self, members: "list[tuple[Held, Completed]]", ended: Ended) -> None:
+        """Tell of each stored result, and let the jobs that came along take the slots."""
+        slots, stored = self.slots, []
+        slots.answered()
+        for (held, outcome), is_stored in zip(members, ended.stored, strict=True):
+            if is_stored:
+                stored.append(held)
+                slots.tell_completed(held, outcome)
+            else:
+                self._report_alone(held, outcome)
+        slots.release_all(stored, ended.found)
 
     def _report_alone(self, held: "Held", outcome: Completed, *, is_repeated: bool = False) -> None:
         held.reporting = False

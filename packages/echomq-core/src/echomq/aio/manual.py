@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from echomq.job import Job
 
     from .context import Host, ThreadContext
-    from .slots import Held
+    from .held import Held
 
 __all__ = ["FetchedJob", "Manual"]
 

@@ -41,11 +41,12 @@ from echomq.scheduling.timing import alarm_at
 from echomq.sync.renewal import Lease, Renewal
 
 from .control import Control
+from .held import Held
 from .listeners import Listeners
 from .processing import JobRunner
 from .run import perform
 from .shares import Access
-from .slots import Held, Slots
+from .slots import Slots
 
 __all__ = ["Shift"]
 
@@ -135,6 +136,7 @@ class Shift:
             messages.Wait: self._block,
             messages.StopWaiting: self._stop_waiting,
             messages.Run: self._run,
+            messages.RunAll: self._run_all,
             messages.GiveBack: lambda action: self.slots.start(action.job, action.take, HandedBack()),
             messages.CheckStalled: self._check_stalled,
             messages.Complain: lambda action: self._complaints.tell(action.error),
@@ -302,6 +304,10 @@ class Shift:
 
     def _run(self, action: messages.Run) -> None:
         self.slots.start(action.job, action.take)
+        self._control.started()
+
+    def _run_all(self, action: messages.RunAll) -> None:
+        self.slots.start_all(action.found)
         self._control.started()
 
     def _block(self, action: messages.Wait) -> None:

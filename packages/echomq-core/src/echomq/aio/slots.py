@@ -10,25 +10,27 @@ import asyncio
 import contextlib
 import inspect
 import random
+import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import copy_context
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import attrs
 
-from echomq.call import Command, ScriptCall
-from echomq.calls.batches import Terms
+from echomq.call import ScriptCall
+from echomq.calls.batches import Found, Terms
 from echomq.calls.fetch import Take, move_job_from_active_to_wait
 from echomq.clock import local_zone, wall_ms
 from echomq.complaints import log_failure
 from echomq.driver import AsyncConnection
-from echomq.errors import ConnectionLost, EchoMQError, ProtocolError, ScriptError, ServerRefused
+from echomq.errors import EchoMQError, ProtocolError, ScriptError, ServerRefused
 from echomq.job import Job
 from echomq.options import Keep, WorkerOptions
 from echomq.scheduling.attempts import came_late, follow_up, keep
-from echomq.scheduling.messages import Reported
+from echomq.scheduling.batching import reported_together
+from echomq.scheduling.messages import Reported, ReportedTogether
 from echomq.scheduling.outcome import (
     Completed,
     HandedBack,
@@ -41,16 +43,16 @@ from echomq.scheduling.outcome import (
     refusal,
     time_limit_ms,
 )
-from echomq.scheduling.settling import Settled, SitOut, insistently, settle
-from echomq.scheduling.timing import pause_ms
+from echomq.scheduling.settling import Settled, insistently, settle
 from echomq.signals import JobCancelled, Unrecoverable
 
 from .batches import Batches
-from .context import Context, ThreadContext
+from .held import Held
+from .insisting import Insisting
 from .processing import JobRunner
 from .stopping import attempt, stop
 
-__all__ = ["Held", "Slots"]
+__all__ = ["Slots"]
 
 T = TypeVar("T")
 
@@ -62,57 +64,6 @@ _TURNS_TO_CUT = 3
 
 _LAST_WORD_MS = 1_000
 """How long a job that does not end is tried to be given back."""
-
-
-@attrs.define(eq=False)
-class Held:
-    """A job of ours; also the :class:`~echomq.sync.renewal.Lease` of its lock.
-
-    Attributes:
-        job: The job.
-        take: How it was taken.
-        context: Its ``ctx``.
-        renewed_at_s: When the lock was taken or renewed, on the monotonic clock.
-        task: What works on it.
-        reporting: A call that releases the lock is under way.
-        lost: The lock is not ours any more.
-        cut: The worker closes and does not wait longer.
-        given_up: The slot is released already; whatever its task does has no effect.
-        attempting: Its code runs.
-        over: Its code has ended, or will not be run.
-        verdict: What the attempt fails with because it was told to stop.
-        untold: Why its end is not stored as it was told.
-    """
-
-    job: Job
-    take: Take
-    context: Context | ThreadContext
-    renewed_at_s: float
-    task: "asyncio.Task[None] | None" = None
-    reporting: bool = False
-    lost: bool = False
-    cut: bool = False
-    given_up: bool = False
-    attempting: bool = False
-    over: bool = False
-    verdict: BaseException | None = None
-    untold: BaseException | None = None
-
-    @property
-    def job_id(self) -> str:
-        """See :class:`~echomq.sync.renewal.Lease`."""
-        return self.job.id
-
-    @property
-    def token(self) -> str:
-        """See :class:`~echomq.sync.renewal.Lease`."""
-        return self.take.token
-
-    def interrupt(self) -> None:
-        """Cancel a coroutine; ask a thread to end."""
-        self.context.cancel()
-        if self.task is not None and not isinstance(self.context, ThreadContext):
-            self.task.cancel()
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -139,7 +90,7 @@ class Slots:
     processing: JobRunner
     terms: Callable[[Keep | None], Terms]
     room_for: Callable[[int], int]
-    released: Callable[[Reported], None]
+    released: Callable[[Reported | ReportedTogether], None]
     tell: Callable[..., None]
     complain: Callable[[BaseException], None]
     answered: Callable[[], None]
@@ -147,6 +98,7 @@ class Slots:
     shared: Any = None
     held: dict[Held, None] = attrs.field(init=False, factory=dict)
     batches: Batches = attrs.field(init=False)
+    _insisting: Insisting = attrs.field(init=False)
     spawn: "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]" = attrs.field(init=False)
     _loop: asyncio.AbstractEventLoop = attrs.field(init=False, factory=asyncio.get_running_loop)
     _thread: int = attrs.field(init=False, factory=threading.get_ident)
@@ -154,21 +106,51 @@ class Slots:
     def __attrs_post_init__(self) -> None:
         """Remember the context variables of here, so that no job sees those of another."""
         self.spawn = _spawner()
+        self._insisting = Insisting(self.connection, self.complain)
         self.batches = Batches(slots=self, connection=self.connection, terms=self.terms, room_for=self.room_for)
 
     # -- a job's life ---------------------------------------------------------------------------
 
     def start(self, job: Job, take: Take, outcome: Outcome | None = None) -> None:
         """Process a job and report how it ended; with an outcome given, only report that."""
-        held = Held(job, take, self.processing.context(job, take.token, self), time.monotonic())
-        held.over = outcome is not None
+        held = self._hold(job, take, time.monotonic())
+        held.is_late = came_late(job, take, wall_ms())
+        if outcome is None:
+            held.task = self.spawn(self._work(held))
+        else:
+            held.over = True
+            held.task = self.spawn(self.report(held, outcome))
+
+    def start_all(self, found: Sequence[tuple[Job, Take]]) -> None:
+        """Process jobs that one call has taken, and report how each of them ended."""
+        now_s, spawn = time.monotonic(), self.spawn
+        is_late = came_late(*found[0], wall_ms())
+        for job, take in found:
+            held = self._hold(job, take, now_s)
+            if is_late:
+                held.is_late = True
+            held.task = spawn(self._work(held))
+
+    def _hold(self, job: Job, take: Take, now_s: float) -> Held:
+        held = Held(job, take, self.processing.context(job, take.token, self), now_s)
         self.held[held] = None
-        held.task = self.spawn(self._work(held) if outcome is None else self.report(held, outcome))
+        return held
 
     async def _work(self, held: Held) -> None:
-        outcome: Outcome | None = None
+        job, outcome = held.job, None
         try:
-            outcome = await self._attempt(held)
+            if held.is_late and not await self._keeps(held):
+                return
+            if job.scheduler_id is not None:
+                await self._follow_up(job)
+            self.tell("active", job)
+            if why := refusal(job, self.options):
+                raise Unrecoverable(why)
+            outcome = of_result(job, await attempt(held, self.processing, time_limit_ms(job, self.options)))
+        except BaseException as error:  # a job may raise anything, CancelledError and SystemExit too
+            if isinstance(error, KeyboardInterrupt) or not _is_alive(held):
+                raise
+            outcome = await self._failed(held, error)
         finally:
             if outcome is None:
                 self.release(held, Settled())
@@ -202,31 +184,18 @@ class Slots:
         finally:
             self.release(held, settled)
 
-    async def _attempt(self, held: Held) -> Outcome:
-        job = held.job
-        try:
-            if came_late(job, held.take, wall_ms()) and not await self._keeps(held):
-                return HandedBack()
-            if job.scheduler_id is not None:
-                await self._follow_up(job)
-            self.tell("active", job)
-            if why := refusal(job, self.options):
-                raise Unrecoverable(why)
-            return of_result(job, await attempt(held, self.processing, time_limit_ms(job, self.options)))
-        except BaseException as error:  # a job may raise anything, CancelledError and SystemExit too
-            if isinstance(error, KeyboardInterrupt) or not _is_alive(held):
-                raise
-            if isinstance(error, asyncio.CancelledError):
-                await _until_all_heard()
-            if held.cut and not held.lost:
-                return HandedBack()
-            held.over = True
-            return await self._judge(job, error)
+    async def _failed(self, held: Held, error: BaseException) -> Outcome:
+        if isinstance(error, asyncio.CancelledError):
+            await _until_all_heard()
+        if held.cut and not held.lost:
+            return HandedBack()
+        held.over = True
+        return await self._judge(held.job, error)
 
     async def _keeps(self, held: Held) -> bool:
         """Ask for the lock of a job that came late; who cannot find out runs it."""
         try:
-            kept = await self._insist(keep(held.job, held.take), held)
+            kept = await self._insisting.run(keep(held.job, held.take), held)
         except (ScriptError, ProtocolError, ServerRefused) as error:
             self.complain(error)
             kept = True
@@ -238,7 +207,7 @@ class Slots:
     async def _follow_up(self, job: Job) -> None:
         """Let a scheduler make the job after this one; its refusal is no reason not to do this one."""
         try:
-            await self._insist(follow_up(job, wall_ms(), local_zone()))
+            await self._insisting.run(follow_up(job, wall_ms(), local_zone()))
         except (ScriptError, ProtocolError, ServerRefused) as error:
             self.complain(error)
 
@@ -267,7 +236,7 @@ class Slots:
         plan = settle(
             held.job, outcome, held.take, self.options, fetch=fetch, now_ms=wall_ms(), is_repeated=is_repeated
         )
-        return await self._insist(plan, held)
+        return await self._insisting.run(plan, held)
 
     def announce(self, held: Held, outcome: Outcome, settled: Settled) -> None:
         """Tell the listeners how a job ended."""
@@ -276,16 +245,29 @@ class Slots:
         if held.lost:
             return
         if type(outcome) is Completed:
-            self.tell("completed", held.job, outcome.value)
+            self.tell_completed(held, outcome)
         elif (error := failure_of(outcome)) is not None:
             log_failure(held.job, error)
             self.tell("failed", held.job, error)
+
+    def tell_completed(self, held: Held, outcome: Completed) -> None:
+        """Tell the listeners that the result of a job is stored."""
+        if not held.lost:
+            self.tell("completed", held.job, outcome.value)
 
     def release(self, held: Held, settled: Settled) -> None:
         """Let go of a job, and start the one that came along; nothing if it was let go of before."""
         if held in self.held:
             del self.held[held]
             self.released(Reported(held.take, settled.taken, wall_ms(), settled.limited_ms, settled.stray))
+
+    def release_all(self, stored: Sequence[Held], found: Found) -> None:
+        """Let go of jobs whose results one call has stored, and start those that came along."""
+        held = self.held
+        known = [one for one in stored if one in held]
+        for one in known:
+            del held[one]
+        self.released(reported_together(len(known), [one.take for one in stored], found, wall_ms()))
 
     # -- what goes wrong ------------------------------------------------------------------------
 
@@ -342,12 +324,12 @@ class Slots:
         while tasks := [held.task for held in self.held if held.task is not None]:
             await asyncio.wait(tasks)
 
-    # -- calls ----------------------------------------------------------------------------------
+    # -- for the context of a job -----------------------------------------------------------------
 
     async def send_for_job(self, call: ScriptCall[T]) -> T | None:
         """See :class:`~echomq.aio.context.Host`."""
         reply: T | None
-        reply, _ = await self._insist(insistently(call))
+        reply, _ = await self._insisting.run(insistently(call))
         return reply
 
     def in_loop(self, function: Callable[..., object], *args: Any) -> None:
@@ -361,60 +343,14 @@ class Slots:
         """See :class:`~echomq.aio.context.Host`."""
         return self.left_ms()
 
-    async def _insist(
-        self, plan: "Generator[ScriptCall[Any] | Command[Any] | SitOut, Any, T]", held: Held | None = None
-    ) -> T:
-        """Run a plan to its end.
-
-        Args:
-            plan: What to send, and when to rest.
-            held: The job whose report this is; what cancels the report then is only heard
-                if we did it ourselves, since a job may leave a cancellation behind.
-        """
-        reply: Any = None
-        error: EchoMQError | None = None
-        while True:
-            try:
-                request = plan.send(reply) if error is None else plan.throw(error)
-            except StopIteration as end:
-                return cast("T", end.value)
-            reply, error = None, None
-            try:
-                if isinstance(request, SitOut):
-                    await self._sit_out(request, held)
-                elif held is None:
-                    reply = await self.connection.send(request)
-                else:
-                    held.reporting = True
-                    reply = await self.connection.send(request)
-            except EchoMQError as failure:
-                error = failure
-            except asyncio.CancelledError:
-                if held is None or held.lost or held.given_up:
-                    raise
-                error = _Interrupted("the wait for the reply was cancelled", may_have_run=True)
-
-    async def _sit_out(self, rest: SitOut, held: Held | None) -> None:
-        if held is not None:
-            held.reporting = False  # the lock is still ours, and has to be renewed
-        if not isinstance(rest.error, _Interrupted):
-            self.complain(rest.error)
-        await asyncio.sleep(pause_ms(rest.failures, _dice()) / 1000)
-
-
-class _Interrupted(ConnectionLost):
-    """A job left a cancellation behind that met its report: nothing is wrong with the link."""
-
 
 def _spawner() -> "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]":
     """Return a way to start tasks that all begin with the context variables of now."""
     loop, base = asyncio.get_running_loop(), copy_context()
-
-    def spawn(work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        # A copy each time: a loop with eager tasks would enter one and the same context twice.
-        return base.copy().run(loop.create_task, work)
-
-    return spawn
+    # A copy each time: a loop with eager tasks would enter one and the same context twice.
+    if sys.version_info >= (3, 11):
+        return lambda work: loop.create_task(work, context=base.copy())
+    return lambda work: base.copy().run(loop.create_task, work)
 
 
 def _is_alive(held: Held) -> bool:

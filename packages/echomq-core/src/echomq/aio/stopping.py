@@ -18,8 +18,8 @@ from echomq.scheduling.outcome import left_of_limit_s, stopped_with
 from .context import ThreadContext
 
 if TYPE_CHECKING:
+    from .held import Held
     from .processing import JobRunner
-    from .slots import Held
 
 __all__ = ["attempt", "stop"]
 

@@ -8,7 +8,8 @@ Source: protocol spec 03 sections 3.1 and 3.2; ``lua/README.md``.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -77,19 +78,8 @@ class Found:
     rest: Taken | None
 
 
-@attrs.frozen
-class Done:
-    """A job that is done.
-
-    Attributes:
-        job_id: Its id.
-        token: Of its lock.
-        value_json: Its result as JSON text.
-    """
-
-    job_id: str
-    token: str
-    value_json: str
+Done: TypeAlias = tuple[str, str, str]
+"""A job that is done: its id, the token of its lock, its result as JSON text."""
 
 
 @attrs.frozen(kw_only=True)
@@ -120,14 +110,15 @@ class _ReadEnded:
 
     def __call__(self, reply: Reply) -> Ended:
         codes, *found = replies.rows(reply, 4)
-        stored = tuple(code == 0 for code in replies.rows(codes, self.count))
+        stored = tuple([code == 0 for code in replies.rows(codes, self.count)])
         return Ended(stored=stored, found=_found(self.keys, *found))
 
 
 def _found(keys: Keys, flat: Any, limited_ms: Any, next_delayed_at_ms: Any) -> Found:
     if not isinstance(flat, (list, tuple)) or len(flat) % 2:
         raise replies.unexpected(flat, "ids and hashes")
-    jobs = tuple(taken_job(keys, flat[i], flat[i + 1]) for i in range(0, len(flat), 2))
+    parts = iter(flat)
+    jobs = tuple([taken_job(keys, job_id, fields) for job_id, fields in zip(parts, parts, strict=True)])
     if limited_ms == -1:
         return Found(jobs=jobs, rest=None)
     rest = Taken(
@@ -168,9 +159,9 @@ def finish_jobs(terms: Terms, done: Sequence[Done], *, most: int, now_ms: int) -
         most: How many jobs to take; no more are taken than are stored.
         now_ms: The present.
     """
-    args: list[str | bytes | int] = [terms.keys.base, now_ms, terms.packed, most]
-    for one in done:
-        args += (one.job_id, one.token, one.value_json)
     return ScriptCall(
-        script="finishJobs", keys=terms.finish_keys, args=tuple(args), decode=_ReadEnded(terms.keys, len(done))
+        script="finishJobs",
+        keys=terms.finish_keys,
+        args=(terms.keys.base, now_ms, terms.packed, most, *chain.from_iterable(done)),
+        decode=_ReadEnded(terms.keys, len(done)),
     )

@@ -122,10 +122,12 @@ def taken_job(keys: Keys, job_id: Reply, fields: Reply) -> Job:
     Raises:
         ProtocolError: The id is no text, or the fields are no hash.
     """
-    job = Job.from_hash(keys, replies.text(job_id), fields, JobState.ACTIVE)
-    if isinstance(job_id, bytes) and job_id != job.id.encode():
+    try:
+        name = job_id.decode() if type(job_id) is bytes else replies.text(job_id)
+    except UnicodeDecodeError:
+        job = Job.from_hash(keys, replies.text(job_id), fields, JobState.ACTIVE)
         return attrs.evolve(job, deferred_failure=f"its id is not UTF-8: {job_id!r}; remove it by hand")
-    return job
+    return Job.from_hash(keys, name, fields, JobState.ACTIVE)
 
 
 def move_to_active(keys: Keys, take: Take, now_ms: int) -> ScriptCall[Taken]:

@@ -6,18 +6,17 @@ when its reply is lost, is reported by itself (:mod:`echomq.scheduling.settling`
 Source: design.md section 5; ``lua/README.md``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TypeGuard
 
-from echomq.calls.batches import MOST_JOBS, Ended, Found
+from echomq.calls.batches import MOST_JOBS, Found
 from echomq.calls.fetch import Take, Taken
 from echomq.job import Job
 
-from .messages import Fetched
+from .messages import Fetched, ReportedTogether
 from .outcome import Completed, Outcome
-from .settling import Settled
 
-__all__ = ["fetched", "is_plain", "most_together", "share"]
+__all__ = ["fetched", "is_plain", "most_together", "reported_together"]
 
 _LONGEST_RESULT = 16_384
 """Characters; longer results go by themselves, so that no call is large."""
@@ -39,23 +38,16 @@ def most_together(concurrency: int) -> int:
     return min(max(concurrency // 3, 5), MOST_JOBS)
 
 
-def share(ended: Ended, most: int) -> Iterator[Settled | None]:
-    """Return what became of each job of a batch; None: it is to be reported by itself.
+def reported_together(count: int, takes: Sequence[Take], found: Found, wall_ms: int) -> ReportedTogether:
+    """Return what one report of several jobs means for the worker.
 
     Args:
-        ended: The reply.
-        most: How many jobs were asked for.
+        count: How many slots have got rid of their job by it.
+        takes: Of the jobs whose results are stored, in the order of the report.
+        found: What came along.
+        wall_ms: The present on the wall clock.
     """
-    jobs = iter(ended.found.jobs)
-    for stored in ended.stored:
-        if not stored:
-            yield None
-        elif most <= 0:
-            yield Settled()
-        else:
-            most -= 1
-            job = next(jobs, None)
-            yield Settled(taken=ended.found.rest if job is None else Taken(job=job))
+    return ReportedTogether(count, tuple(zip(found.jobs, takes, strict=False)), found.rest, wall_ms)
 
 
 def fetched(takes: Sequence[Take], found: Found, wall_ms: int) -> Fetched:

@@ -31,8 +31,10 @@ __all__ = [
     "NotFetched",
     "Paused",
     "Reported",
+    "ReportedTogether",
     "Resumed",
     "Run",
+    "RunAll",
     "StalledChecked",
     "Started",
     "Stop",
@@ -132,6 +134,23 @@ class Reported:
 
 
 @attrs.frozen
+class ReportedTogether:
+    """Slots have got rid of their jobs in one call.
+
+    Attributes:
+        count: How many slots.
+        found: Jobs that came along, and how they were taken; at most one for each slot.
+        rest: Why there are not more; None: there may be, or no more were asked for.
+        wall_ms: The present on the wall clock.
+    """
+
+    count: int
+    found: tuple[tuple[Job, Take], ...]
+    rest: Taken | None
+    wall_ms: int
+
+
+@attrs.frozen
 class Adopted:
     """A search for lost replies was answered.
 
@@ -188,6 +207,7 @@ Happened: TypeAlias = (
     | Marked
     | WaitFailed
     | Reported
+    | ReportedTogether
     | Adopted
     | StalledChecked
     | Paused
@@ -240,6 +260,17 @@ class Run:
 
 
 @attrs.frozen
+class RunAll:
+    """Process several jobs, as :class:`Run` each.
+
+    Attributes:
+        found: The jobs, and how they were taken.
+    """
+
+    found: tuple[tuple[Job, Take], ...]
+
+
+@attrs.frozen
 class GiveBack:
     """Let a job that came too late wait again, and report :class:`Reported`."""
 
@@ -277,5 +308,17 @@ class Stop:
 
 
 Action: TypeAlias = (
-    Fetch | StopFetching | Adopt | Wait | StopWaiting | Run | GiveBack | CheckStalled | Complain | Announce | Cut | Stop
+    Fetch
+    | StopFetching
+    | Adopt
+    | Wait
+    | StopWaiting
+    | Run
+    | RunAll
+    | GiveBack
+    | CheckStalled
+    | Complain
+    | Announce
+    | Cut
+    | Stop
 )

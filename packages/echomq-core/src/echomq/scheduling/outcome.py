@@ -136,7 +136,9 @@ def time_limit_ms(job: Job, options: WorkerOptions) -> int | None:
     own, limit = job.options.timeout, options.timeout
     if own is not None:
         return own
-    return limit.get(job.name) if isinstance(limit, Mapping) else limit
+    if limit is None or isinstance(limit, int):
+        return limit
+    return limit.get(job.name)
 
 
 def left_of_limit_s(began_at_s: float, limit_ms: int, now_s: float) -> float:

@@ -40,8 +40,10 @@ from .messages import (
     NotFetched,
     Paused,
     Reported,
+    ReportedTogether,
     Resumed,
     Run,
+    RunAll,
     StalledChecked,
     Started,
     Stop,
@@ -108,6 +110,19 @@ def _reported(state: WorkerState, happened: Reported, now_ms: int) -> Step:
         return _found_nothing(state, taken, happened.wall_ms, now_ms, ())
     # The job may have gone back to wait, and who puts it there leaves no marker where one is.
     return _decide(state.but(empty=False), now_ms)
+
+
+def _reported_together(state: WorkerState, happened: ReportedTogether, now_ms: int) -> Step:
+    found = happened.found
+    told = _use_all(state, found) if found else ()
+    if found and (state.empty or state.drained):
+        state = state.but(empty=False, drained=False)
+    if len(found) == happened.count:
+        return state, told
+    state = state.but(running=state.running - happened.count + len(found))
+    if happened.rest is not None:
+        return _found_nothing(state, happened.rest, happened.wall_ms, now_ms, told)
+    return _then(state.but(empty=False), now_ms, told)
 
 
 def _found_nothing(state: WorkerState, taken: Taken, wall_ms: int, now_ms: int, told: tuple[Action, ...]) -> Step:
@@ -216,6 +231,12 @@ def _use(state: WorkerState, job: Job, take: Take) -> tuple[Action, ...]:
     return (give_back, Cut()) if state.phase is Phase.CUT else (give_back,)
 
 
+def _use_all(state: WorkerState, found: tuple[tuple[Job, Take], ...]) -> tuple[Action, ...]:
+    if state.phase is Phase.OPEN:
+        return (RunAll(found),)
+    return tuple(action for job, take in found for action in _use(state, job, take))
+
+
 def _limited(state: WorkerState, limited_ms: int, now_ms: int) -> int:
     return now_ms + min(limited_ms, state.pace.limit_ms)
 
@@ -315,6 +336,7 @@ _RULES: dict[type[Any], Callable[[WorkerState, Any, int], Step]] = {
     Marked: _marked,
     WaitFailed: _wait_failed,
     Reported: _reported,
+    ReportedTogether: _reported_together,
     Adopted: _adopted,
     StalledChecked: _stalled_checked,
     Paused: _paused,
