@@ -15,7 +15,7 @@ from support.server_files import CHECKOUT
 __all__ = ["DRIVERS", "PACKAGES", "Built", "Environment", "build"]
 
 DRIVERS = ("echomq-redis", "echomq-valkey", "echomq-memory")
-PACKAGES = ("echomq-core", *DRIVERS, "echomq-testing", "echomq-django", "echomq-sqlalchemy")
+PACKAGES = ("echomq-core", *DRIVERS, "echomq-testing", "echomq-django", "echomq-sqlalchemy", "echomq-opentelemetry")
 IMPORTS = {package: package.replace("-", "_") for package in PACKAGES} | {"echomq-core": "echomq"}
 
 
