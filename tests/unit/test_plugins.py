@@ -211,6 +211,12 @@ def test_errors_are_ours() -> None:
     assert issubclass(UsageError, EchoMQError)
 
 
+def test_driver_for_tests_is_missing() -> None:
+    """A URL of the driver for tests is answered with its package, not with those of servers."""
+    with pytest.raises(DriverMissing, match=r"Next step: pip install echomq-memory\.$"):
+        choose(drivers(REDIS), parse_url("memory://h"), None)
+
+
 @pytest.mark.parametrize("source", ["http://localhost", "mine://h"])
 def test_url_of_something_else(source: str) -> None:
     """A URL that no driver of ours could serve is answered with what URLs begin with, not with something to install."""

@@ -143,7 +143,8 @@ def _for_scheme(drivers: Drivers, scheme: str) -> DriverPlugin:
     second = [driver for driver in drivers.working.values() if scheme in driver.also]
     if not first and not second:
         known = ", ".join(f"{name}://" for name in SCHEMES)
-        next_step = _INSTALL if scheme.partition("+")[0] in SCHEMES else f"a URL that begins with one of {known}."
+        other = f"a URL that begins with one of {known}."
+        next_step = _INSTALL if scheme.partition("+")[0] in SCHEMES else _OF_PACKAGES.get(scheme, other)
         raise DriverMissing(f"no installed driver serves {scheme}:// URLs. {_advice(drivers, next_step)}")
     return _only(first or second, f"{scheme}:// URLs")
 
@@ -156,6 +157,8 @@ def _only(drivers: list[DriverPlugin], what: str) -> DriverPlugin:
 
 
 _INSTALL = "pip install echomq-redis or echomq-valkey."
+_OF_PACKAGES = {"memory": "pip install echomq-memory."}
+"""Scheme -> what to install for it alone."""
 
 
 def _advice(drivers: Drivers, next_step: str = _INSTALL) -> str:

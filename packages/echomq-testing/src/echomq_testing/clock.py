@@ -132,6 +132,6 @@ def _ms(at: datetime) -> int:
 
 
 def _wake_memory_servers() -> None:
-    memory = sys.modules.get("echomq_memory")
-    if memory is not None:  # whoever has not imported it has no such server
-        memory.wake_all()
+    servers = sys.modules.get("echomq_memory.server")
+    if servers is not None:  # else there are none
+        servers.wake_all()
