@@ -11,7 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.test.utils import override_settings
 
-from echomq import JobTimedOut, UsageError
+from echomq import EchoMQError, JobTimedOut, UsageError
 from echomq_django import job_options
 from echomq_django.framework import (
     FAILED,
@@ -180,6 +180,26 @@ def test_time_limit(site: Site) -> None:
 
     assert (result.status, [error.exception_class for error in result.errors]) == (FAILED, [JobTimedOut])
     assert "longer than 50 ms" in result.errors[0].traceback
+
+
+def test_cancelled_task(site: Site) -> None:
+    """A task that somebody cancels before it starts has failed, without an attempt, with the reason."""
+    result = tasks.total.enqueue([1])
+    site.queue().cancel(result.id.partition(":")[2], "not needed")
+    result.refresh()
+
+    assert (result.status, result.attempts, len(result.errors)) == (FAILED, 0, 1)
+    assert "not needed" in result.errors[0].traceback
+    assert issubclass(result.errors[0].exception_class, EchoMQError)
+
+
+def test_reading_leaves_nothing_behind(site: Site, redis_server: Server) -> None:
+    """An id that somebody made up does not make a queue, even where a backend has queues of any name."""
+    site.configure(queues=())
+    with pytest.raises(TaskResultDoesNotExist):
+        tasks.total.get_result("made-up:1")
+
+    assert redis_server.client().keys(f"{site.prefix}*") == []
 
 
 def test_result_that_is_no_json(site: Site) -> None:

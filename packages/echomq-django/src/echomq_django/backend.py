@@ -21,6 +21,7 @@ from echomq.clock import wall_ms
 from echomq.errors import EchoMQError, InvalidOption, UsageError
 from echomq.keys import Keys
 from echomq.moments import moment_ms
+from echomq.sync import Queue
 
 from .commit import after_open_transactions
 from .connecting import shared_connection, shared_queue
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from echomq import Job
-    from echomq.sync import Queue
 
     from .framework import Task
 
@@ -161,7 +161,7 @@ class EchoMQBackend(BaseTaskBackend):
         if not queue_name or not job_id or (self.queues and queue_name not in self.queues):
             raise TaskResultDoesNotExist(result_id)
         try:
-            job, state = _read(self.queue(queue_name), job_id)
+            job, state = _read(self._reader(queue_name), job_id)
         except InvalidOption:
             raise TaskResultDoesNotExist(result_id) from None
         if job is None:
@@ -170,6 +170,11 @@ class EchoMQBackend(BaseTaskBackend):
             return task_result(job, state, self.find_task(job.name), self.alias)
         except EchoMQError as error:
             raise TaskResultDoesNotExist(f"{result_id}: {error}") from error
+
+    def _reader(self, name: str) -> Queue:
+        """Return a queue that only reads: an id comes from anywhere, and must not leave a queue of its name behind."""
+        settings = self.settings
+        return Queue(name, shared_connection(settings.url), prefix=settings.prefix, write_meta=False)
 
     async def aget_result(self, result_id: str) -> TaskResult[Any]:
         """Read a result without holding up the event loop; see :meth:`get_result`."""

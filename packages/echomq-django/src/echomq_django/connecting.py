@@ -4,6 +4,7 @@ Django makes a backend for each thread, and for each request under ASGI; none of
 """
 
 import atexit
+import os
 import threading
 from typing import Any
 
@@ -12,7 +13,7 @@ from echomq.sync import Queue, connect
 
 __all__ = ["close_connections", "shared_connection", "shared_queue"]
 
-_lock = threading.RLock()
+_lock = threading.RLock()  # made anew in a forked process, where whoever held it may be missing
 _links: dict[object, tuple[Any, Any]] = {}
 """By server: what was passed, which must not go while its id stands for it, and the connection."""
 
@@ -52,6 +53,15 @@ def shared_connection(source: Any) -> Any:
 
 def _server(source: Any) -> object:
     return source if source is None or isinstance(source, str | ConnectionOptions) else id(source)
+
+
+def _renew_lock() -> None:
+    global _lock  # the same name, another process
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 @atexit.register

@@ -256,6 +256,8 @@ def _own_error(traceback: str) -> str:
 
 
 def _workers(job: Job, status: TaskResultStatus, failures: Mapping[int, Failure]) -> list[str]:
+    if job.processed_on_ms is None:  # it was cancelled before anybody took it, which the server counts as an attempt
+        return []
     attempts = job.attempts_made + (status == RUNNING)
     workers = [
         failures[attempt].worker if attempt in failures else _UNKNOWN
