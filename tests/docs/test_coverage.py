@@ -78,3 +78,14 @@ def test_every_name_has_its_row() -> None:
 
     missing = set(REFERENCE.split()) - told
     assert not missing
+
+
+FEATURES = sorted(set(_names(PAGE.with_name("features.md").read_text("utf-8"))))
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_feature_exists(name: str) -> None:
+    """Each name that the page of features shows exists, in both shells where both have its class."""
+    assert _found(name, echomq) is not None
+    if name.partition(".")[0] in TWINS:
+        assert _found(name, echomq.sync) is not None
