@@ -26,7 +26,7 @@ TREE = [
     *("calls.remove", "calls.queue", "calls.events", "calls.control", "calls.pages", "calls.metrics", "calls.query"),
     "calls.schedulers",
     "calls.repair",
-    *("calls.clients", "flow", "flow_view", "plans", "cancelling", "endings", "family", "schedules"),
+    *("calls.clients", "calls.presence", "flow", "flow_view", "plans", "cancelling", "endings", "family", "schedules"),
     *("removal", "rerun", "listing", "search", "watching", "gauging", "prometheus", "closing"),
     *("diagnosis.findings", "diagnosis.facts", "diagnosis.asking", "diagnosis.rights", "diagnosis.relations"),
     *("diagnosis.nodes", "diagnosis.sampling", "diagnosis.gathering", "diagnosis.judging_server"),
@@ -36,7 +36,7 @@ TREE = [
     *("processors", "shares", "health"),
     *("driver", "address", "resp", "links", "cluster", "sentinel", "client_errors", "client_settings"),
     # SHELLS begin here: they read files, clocks and sockets.
-    *("clock", "surroundings", "current", "logs", "complaints", "listening", "freeze", "scripts", "exchange"),
+    *("clock", "surroundings", "presence", "current", "logs", "complaints", "listening", "freeze", "scripts", "exchange"),
     *("layers", "middleware"),
     *("hookspecs", "extensions", "registry", "plugins"),
     *("embedded_guard", "embedded_folder", "embedded"),

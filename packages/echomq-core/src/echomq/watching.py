@@ -3,10 +3,12 @@
 Source: protocol spec 05 sections 1 and 10.
 """
 
+import contextlib
 from collections.abc import Iterable
 
 from .call import Batch, Command, ScriptCall
 from .calls.clients import Client, get_event_readers, get_workers
+from .calls.presence import WorkerDetails, forget_workers, list_worker_ids, read_workers
 from .calls.query import get_jobs
 from .errors import EchoMQError, ServerRefused
 from .job import Job
@@ -14,7 +16,7 @@ from .keys import Keys
 from .plans import Plan
 from .states import JobState
 
-__all__ = ["event_readers", "first_in_line", "latency", "longest_wait_ms", "workers"]
+__all__ = ["event_readers", "first_in_line", "latency", "longest_wait_ms", "worker_details", "workers"]
 
 
 def workers(keys: Keys) -> Plan[list[Client]]:
@@ -24,6 +26,19 @@ def workers(keys: Keys) -> Plan[list[Client]]:
         ServerRefused: The server or the user's rights do not allow to list clients; says so.
     """
     return (yield from _listed(get_workers(keys)))
+
+
+def worker_details(keys: Keys) -> Plan[list[WorkerDetails]]:
+    """Read what our workers tell of themselves, those that began first before others; forgets those that are gone."""
+    ids = yield list_worker_ids(keys)
+    if not ids:
+        return []
+    found: list[WorkerDetails | None] = yield read_workers(keys, ids)
+    gone = [worker_id for worker_id, details in zip(ids, found, strict=True) if details is None]
+    if gone:
+        with contextlib.suppress(ServerRefused):  # a user that may only read; the set expires with its last worker
+            yield forget_workers(keys, gone)
+    return sorted((details for details in found if details is not None), key=lambda one: (one.started_ms, one.id))
 
 
 def event_readers(keys: Keys) -> Plan[list[Client]]:

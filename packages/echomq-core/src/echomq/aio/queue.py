@@ -258,6 +258,7 @@ class Queue:
     prometheus = watching.prometheus
     get_latency_ms = watching.get_latency_ms
     get_workers = watching.get_workers
+    get_worker_details = watching.get_worker_details
     get_event_readers = watching.get_event_readers
     diagnose = diagnosing.diagnose
     repair = diagnosing.repair

@@ -31,6 +31,7 @@ from echomq.errors import EchoMQError
 from echomq.exchange import ask_server
 from echomq.keys import Keys
 from echomq.options import Keep, WorkerOptions
+from echomq.presence import DEADLINE_MS, LAST_WORD_MS, Presence
 from echomq.scheduling import messages
 from echomq.scheduling.batching import fetched
 from echomq.scheduling.outcome import HandedBack
@@ -94,6 +95,7 @@ class Shift:
     _blocking: AsyncConnection = attrs.field(init=False)
     _renewal: Renewal = attrs.field(init=False)
     _control: Control = attrs.field(init=False)
+    _presence: Presence = attrs.field(init=False)
     _owner: str = attrs.field(init=False, factory=lambda: f"{uuid4()}:")
     _terms: "Callable[[Keep | None], Terms]" = attrs.field(init=False)
     _takes: int = attrs.field(init=False, default=0)
@@ -128,6 +130,7 @@ class Shift:
         )
         self._blocking = self.connection.dedicated(name=self.keys.client_name(options.name))
         self._renewal = self._make_renewal()
+        self._presence = Presence(self.keys, options.name)
         self._control = Control(self.keys, self.connection.dedicated, self.slots)
         self._perform = {
             messages.Fetch: self._fetch,
@@ -212,6 +215,9 @@ class Shift:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        if self._presence.is_told:
+            with contextlib.suppress(EchoMQError):
+                await self.connection.send_batch(self._presence.leaving(), deadline_ms=LAST_WORD_MS)
         await self._control.close()
         self._renewal.stop()
         self.processing.close()
@@ -401,6 +407,11 @@ class Shift:
         if isinstance(lease, Held):
             self.slots.lost(lease)
 
+    async def _tell_presence(self) -> None:
+        batch = self._presence.telling(self.state.concurrency, [held.job for held in self.slots.held])
+        with contextlib.suppress(EchoMQError):  # of an outage the worker's other calls tell
+            await self.connection.send_batch(batch, deadline_ms=DEADLINE_MS)
+
     def _ticked(self) -> None:
         """Ask the loop for a sign of life; called in the thread."""
         if not self._beat_due:
@@ -409,6 +420,8 @@ class Shift:
 
     def _beat(self, asked_at_s: float) -> None:
         self._beat_due = False
+        if self.state.phase is Phase.OPEN and self._presence.is_due():
+            self._start(self._tell_presence())
         blocked_s = time.monotonic() - asked_at_s
         if blocked_s * 2000 < self.options.lock_duration:
             return

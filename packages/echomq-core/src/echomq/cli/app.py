@@ -28,6 +28,7 @@ from .scripts import export
 from .show import show
 from .top import top
 from .worker import worker
+from .workers import workers
 
 __all__ = ["app", "run"]
 
@@ -45,6 +46,7 @@ scripts = typer.Typer(help="The Lua scripts that move jobs.")
 
 app.command()(demo)
 app.command()(worker)
+app.command()(workers)
 app.command()(add)
 app.command()(counts)
 app.command()(top)

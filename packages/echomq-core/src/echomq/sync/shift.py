@@ -8,6 +8,7 @@ it ended by itself, and goes on with the job that came along.
 Source: design.md section 5; protocol spec 05 section 4.
 """
 
+import contextlib
 import random
 import threading
 import time
@@ -25,6 +26,7 @@ from echomq.errors import ConnectionClosed, EchoMQError
 from echomq.keys import Keys
 from echomq.listening import Listening
 from echomq.options import WorkerOptions
+from echomq.presence import DEADLINE_MS, LAST_WORD_MS, Presence
 from echomq.scheduling import messages
 from echomq.scheduling.outcome import HandedBack
 from echomq.scheduling.settling import Settled
@@ -95,6 +97,7 @@ class Shift:
     _waiting: Waiting = attrs.field(init=False)
     _renewal: Renewal = attrs.field(init=False)
     _control: Control = attrs.field(init=False)
+    _presence: Presence = attrs.field(init=False)
     _perform: dict[type[Any], Callable[[Any], object]] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -134,6 +137,7 @@ class Shift:
             complain=self._complain,
         )
         self._renewal = self._make_renewal()
+        self._presence = Presence(self.keys, options.name)
         self._control = Control(
             keys=self.keys,
             connect=self.connection.dedicated,
@@ -189,6 +193,9 @@ class Shift:
         self._control.close()
         self._renewal.stop()
         self.threads.close(_JOIN_S)
+        if self._presence.is_told:
+            with contextlib.suppress(EchoMQError):
+                self.connection.send_batch(self._presence.leaving(), deadline_ms=LAST_WORD_MS)
         self._waiting.close()
 
     def _stop(self, _: messages.Stop) -> None:
@@ -346,8 +353,18 @@ class Shift:
             lost=lambda lease: self.post(partial(self._lost, lease)),
             renewed=lambda ids: self.post(partial(self._renewed, ids)),
             failed=self._complain,
-            ticked=_awake,
+            ticked=self._ticked,
         )
+
+    def _ticked(self) -> None:
+        """Tell of the worker if it is time to; called in the thread."""
+        if self.state.phase is Phase.OPEN and self._presence.is_due():
+            self.threads.start(self._tell_presence)
+
+    def _tell_presence(self) -> None:
+        batch = self._presence.telling(self.state.concurrency, [held.job for held in list(self.slots.held)])
+        with contextlib.suppress(EchoMQError):  # of an outage the worker's other calls tell
+            self.connection.send_batch(batch, deadline_ms=DEADLINE_MS)
 
     def _renewed(self, job_ids: list[str]) -> None:
         self._answered()

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
     from echomq.calls.clients import Client
     from echomq.calls.metrics import Metrics
+    from echomq.calls.presence import WorkerDetails
 
     from .queue import Queue
 
-__all__ = ["get_event_readers", "get_latency_ms", "get_metrics", "get_workers", "prometheus"]
+__all__ = ["get_event_readers", "get_latency_ms", "get_metrics", "get_worker_details", "get_workers", "prometheus"]
 
 
 def get_metrics(self: Queue, state: JobState | str, start: int = 0, end: int = -1) -> Metrics:
@@ -57,6 +58,15 @@ def get_workers(self: Queue) -> list[Client]:
         ServerRefused: The server, or the user's rights, does not allow to list clients.
     """
     return self._perform(watching.workers(self.keys))
+
+
+def get_worker_details(self: Queue) -> list[WorkerDetails]:
+    """Tell of the workers that run now, on which machine, since when, and what they run; of this library only.
+
+    A worker tells of itself every 15 s, first after a quarter of its ``lock_duration``; one that dies is
+    gone after 45 s. One with ``skip_lock_renewal`` tells nothing.
+    """
+    return self._perform(watching.worker_details(self.keys))
 
 
 def get_event_readers(self: Queue) -> list[Client]:
