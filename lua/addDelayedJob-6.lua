@@ -15,26 +15,10 @@
 --         -7           id belongs to a job of another parent
 -- Events  added {jobId, name}, delayed {jobId, delay = ms when due}; otherwise duplicated, deduplicated, removed
 -- Spec    protocol 02 section 2                       Frozen  manifest.toml
-local marker, meta, counter, delayed, completed, events = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local args, data, opts = cmsgpack.unpack(ARGV[1]), ARGV[2], cmsgpack.unpack(ARGV[3])
-
---@include checkJob
---@include maxEvents
---@include storeJob
+local marker, meta, counter, delayed, completed, events = unpack(KEYS)
 --@include delayJob
---@include admitJob
+--@include addJob
 
-checkJob(args, opts)
-local optsJson = cjson.encode(opts)
-local name, timestamp, parentKey, dependencies = args[3], args[4], args[5], args[6]
-local parentJson = parentKey and cjson.encode(args[7])
-if parentKey and redis.call('EXISTS', parentKey) == 0 then return -5 end
-
-local limit = maxEvents(meta)
-local id, jobKey, reply = admitJob(args, opts, optsJson, data, parentJson, counter, completed, delayed, events, limit)
-if reply then return reply end
-
-storeJob(jobKey, id, name, data, optsJson, opts, timestamp, parentKey, parentJson, args[8], events)
 delayJob(delayed, marker, events, id, tonumber(timestamp), tonumber(opts.delay) or 0, limit)
-if dependencies then redis.call('SADD', dependencies, jobKey) end
+if dependencies then call('SADD', dependencies, jobKey) end
 return id

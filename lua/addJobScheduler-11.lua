@@ -24,16 +24,15 @@
 --          -11          33 slots in a row are taken
 -- Events   added {jobId, name}, then delayed {jobId, delay = ms when due} or waiting {jobId}
 -- Spec     protocol 02 section 4.1                    Frozen  manifest.toml
-local schedulers, delayed, wait, paused, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local prioritized, counter = KEYS[6], KEYS[8]
-local slot, schedulerId, data, timestamp, prefix = ARGV[1], ARGV[3], ARGV[4], ARGV[7], ARGV[8]
-local wanted, opts = cmsgpack.unpack(ARGV[2]), cmsgpack.unpack(ARGV[6])
-local templateJson = cjson.encode(cmsgpack.unpack(ARGV[5]))
+local schedulers, delayed, wait, paused, meta, prioritized, _, counter = unpack(KEYS)
+local slot, packed, schedulerId, data, template, packedOpts, timestamp, prefix = unpack(ARGV)
+local call, wanted, opts = redis.call, cmsgpack.unpack(packed), cmsgpack.unpack(packedOpts)
+local templateJson = cjson.encode(cmsgpack.unpack(template))
 local now, every = tonumber(timestamp), tonumber(wanted.every)
 local offset = tonumber(wanted.offset or opts['repeat'] and opts['repeat'].offset or 0)
 
 --@include checkScheduled
---@include queueState
+--@include maxEvents
 --@include nextSlot
 --@include enqueueJob
 
@@ -56,34 +55,43 @@ end
 
 local recordKey = schedulers .. ':' .. schedulerId
 local jobOf = 'repeat:' .. schedulerId .. ':'
-local limit, isClosed = queueState(meta, KEYS[11])
 -- As a number: ids hold a slot as Lua prints it, a score can have more digits.
-local previous = tonumber(redis.call('ZSCORE', schedulers, schedulerId))
-local record = redis.call('HMGET', recordKey, 'every', 'ic', 'offset')
+local previous = tonumber(call('ZSCORE', schedulers, schedulerId))
+local record = previous and call('HMGET', recordKey, 'every', 'ic', 'offset')
+  or { nil, call('HGET', recordKey, 'ic') }
 local isChanged = previous and every ~= tonumber(record[1])
 
 local newOffset = offset
 if every then
   slot, newOffset = nextSlot(not isChanged and previous, every, now, offset, wanted.startDate)
 end
+local planned, delay, id, optsJson
+local function plan()
+  planned, delay, id = slot, math.max(0, slot - now), jobOf .. slot
+  opts.delay, opts.jobId = delay, id
+  optsJson = cjson.encode(opts)
+end
+-- Before the first write, for not everything can become JSON; most often the slot stays.
+plan()
+local limit = maxEvents(meta)
 
 -- A worker may run the job of that slot while the one after it is planned: to add it again would break its run.
-if previous and not every and redis.call('EXISTS', prefix .. jobOf .. slot .. ':lock') == 1 then return -10 end
+if previous and not every and call('EXISTS', prefix .. jobOf .. slot .. ':lock') == 1 then return -10 end
 
 -- The job already planned makes room, unless a worker has it.
 local isReplaced = false
 if previous then
 --@include deleteJob
   local function replacePlanned()
-    local id = jobOf .. previous
-    local jobKey = prefix .. id
-    if redis.call('EXISTS', jobKey) == 0 then return false end
-    if redis.call('ZREM', delayed, id) == 0 and redis.call('ZREM', prioritized, id) == 0 then
-      local list = redis.call('HEXISTS', meta, 'paused') == 1 and paused or wait
-      if redis.call('LREM', list, 1, id) == 0 then return false end
+    local old = jobOf .. previous
+    local jobKey = prefix .. old
+    if call('EXISTS', jobKey) == 0 then return false end
+    if call('ZREM', delayed, old) == 0 and call('ZREM', prioritized, old) == 0 then
+      local list = call('HEXISTS', meta, 'paused') == 1 and paused or wait
+      if call('LREM', list, 1, old) == 0 then return false end
     end
-    local relations = redis.call('HMGET', jobKey, 'parentKey', 'deid')
-    deleteJob(prefix, id, relations[1], relations[2])
+    local relations = call('HMGET', jobKey, 'parentKey', 'deid')
+    deleteJob(prefix, old, relations[1], relations[2])
     return true
   end
   isReplaced = replacePlanned()
@@ -93,11 +101,11 @@ if isReplaced and every and not isChanged then slot = previous end
 local plannedKey = prefix .. jobOf
 if every then
   local tries = 0
-  while redis.call('EXISTS', plannedKey .. slot) == 1 do
+  while call('EXISTS', plannedKey .. slot) == 1 do
     if tries == 32 then return -11 end
     slot, tries = slot + every, tries + 1
   end
-elseif not isReplaced and redis.call('EXISTS', plannedKey .. slot) == 1 then
+elseif not isReplaced and call('EXISTS', plannedKey .. slot) == 1 then
   return -10
 end
 
@@ -105,12 +113,11 @@ field('offset', not isReplaced and newOffset or wanted.offset or record[3])
 field('ic', record[2] or '1')
 field('opts', templateJson ~= '{}' and templateJson)
 field('data', data ~= '{}' and data)
-redis.call('ZADD', schedulers, slot, schedulerId)
-redis.call('DEL', recordKey)
-redis.call('HSET', recordKey, unpack(fields))
+call('ZADD', schedulers, slot, schedulerId)
+call('DEL', recordKey)
+call('HSET', recordKey, unpack(fields))
 
-local id, delay = jobOf .. slot, math.max(0, slot - now)
-opts.delay, opts.jobId = delay, id
-redis.call('INCR', counter)
-enqueueJob(prefix, id, wanted.name, data, cjson.encode(opts), opts, timestamp, nil, nil, schedulerId, limit, isClosed)
+if slot ~= planned then plan() end
+call('INCR', counter)
+enqueueJob(prefix, id, wanted.name, data, optsJson, opts, timestamp, nil, nil, schedulerId, limit)
 return { id, delay }

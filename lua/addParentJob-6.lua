@@ -15,26 +15,11 @@
 --         -7           id belongs to a job of another parent
 -- Events  added {jobId, name}, waiting-children {jobId}; otherwise duplicated, deduplicated
 -- Spec    protocol 02 section 2                       Frozen  manifest.toml
-local meta, counter, waitingChildren, completed, events = KEYS[1], KEYS[2], KEYS[4], KEYS[5], KEYS[6]
-local args, data, opts = cmsgpack.unpack(ARGV[1]), ARGV[2], cmsgpack.unpack(ARGV[3])
+local meta, counter, _, waitingChildren, completed, events = unpack(KEYS)
+local delayed = nil
+--@include addJob
 
---@include checkJob
---@include maxEvents
---@include storeJob
---@include admitJob
-
-checkJob(args, opts)
-local optsJson = cjson.encode(opts)
-local name, timestamp, parentKey, dependencies = args[3], args[4], args[5], args[6]
-local parentJson = parentKey and cjson.encode(args[7])
-if parentKey and redis.call('EXISTS', parentKey) == 0 then return -5 end
-
-local limit = maxEvents(meta)
-local id, jobKey, reply = admitJob(args, opts, optsJson, data, parentJson, counter, completed, nil, events, limit)
-if reply then return reply end
-
-storeJob(jobKey, id, name, data, optsJson, opts, timestamp, parentKey, parentJson, args[8], events)
-redis.call('ZADD', waitingChildren, timestamp, id)
-redis.call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'waiting-children', 'jobId', id)
-if dependencies then redis.call('SADD', dependencies, jobKey) end
+call('ZADD', waitingChildren, timestamp, id)
+call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'waiting-children', 'jobId', id)
+if dependencies then call('SADD', dependencies, jobKey) end
 return id

@@ -18,28 +18,12 @@
 --         -7           id belongs to a job of another parent
 -- Events  added {jobId, name}, waiting {jobId}; otherwise duplicated, deduplicated, removed, delayed
 -- Spec    protocol 02 section 2                       Frozen  manifest.toml
-local marker, meta, counter, prioritized, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local completed, active, events, pc = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local args, data, opts = cmsgpack.unpack(ARGV[1]), ARGV[2], cmsgpack.unpack(ARGV[3])
-
---@include checkJob
---@include queueState
---@include storeJob
+local marker, meta, counter, prioritized, delayed, completed, active, events, pc = unpack(KEYS)
 --@include pushPrioritized
---@include admitJob
+--@include addJob
 
-checkJob(args, opts)
-local optsJson = cjson.encode(opts)
-local name, timestamp, parentKey, dependencies = args[3], args[4], args[5], args[6]
-local parentJson = parentKey and cjson.encode(args[7])
-if parentKey and redis.call('EXISTS', parentKey) == 0 then return -5 end
-
-local limit, isClosed = queueState(meta, active)
-local id, jobKey, reply = admitJob(args, opts, optsJson, data, parentJson, counter, completed, delayed, events, limit)
-if reply then return reply end
-
-storeJob(jobKey, id, name, data, optsJson, opts, timestamp, parentKey, parentJson, args[8], events)
-pushPrioritized(prioritized, marker, pc, id, opts.priority or 0, isClosed)
-redis.call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', id)
-if dependencies then redis.call('SADD', dependencies, jobKey) end
+pushPrioritized(prioritized, marker, pc, id, opts.priority or 0, true)
+--@include wakeUnlessClosed
+call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', id)
+if dependencies then call('SADD', dependencies, jobKey) end
 return id

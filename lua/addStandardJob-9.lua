@@ -18,28 +18,11 @@
 --         -7           id belongs to a job of another parent
 -- Events  added {jobId, name}, waiting {jobId}; otherwise duplicated, deduplicated, removed, delayed
 -- Spec    protocol 02 section 2                       Frozen  manifest.toml
-local wait, meta, counter, completed, delayed = KEYS[1], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local active, events, marker = KEYS[7], KEYS[8], KEYS[9]
-local args, data, opts = cmsgpack.unpack(ARGV[1]), ARGV[2], cmsgpack.unpack(ARGV[3])
+local wait, _, meta, counter, completed, delayed, active, events, marker = unpack(KEYS)
+--@include addJob
 
---@include checkJob
---@include queueState
---@include storeJob
---@include pushWait
---@include admitJob
-
-checkJob(args, opts)
-local optsJson = cjson.encode(opts)
-local name, timestamp, parentKey, dependencies = args[3], args[4], args[5], args[6]
-local parentJson = parentKey and cjson.encode(args[7])
-if parentKey and redis.call('EXISTS', parentKey) == 0 then return -5 end
-
-local limit, isClosed = queueState(meta, active)
-local id, jobKey, reply = admitJob(args, opts, optsJson, data, parentJson, counter, completed, delayed, events, limit)
-if reply then return reply end
-
-storeJob(jobKey, id, name, data, optsJson, opts, timestamp, parentKey, parentJson, args[8], events)
-pushWait(opts.lifo and 'RPUSH' or 'LPUSH', wait, marker, id, isClosed)
-redis.call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', id)
-if dependencies then redis.call('SADD', dependencies, jobKey) end
+call(opts.lifo and 'RPUSH' or 'LPUSH', wait, id)
+--@include wakeUnlessClosed
+call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', id)
+if dependencies then call('SADD', dependencies, jobKey) end
 return id

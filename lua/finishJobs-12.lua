@@ -28,13 +28,11 @@
 -- Spec     protocol 03 3.1, 3.2                 Frozen  manifest.toml
 -- Includes inside a branch below cost nothing where it is not taken; what several branches
 -- share is named before them.
---@include checkTake
---@include queueSettings
 --@include removeJobKeys
 --@include pushPrioritized
 --@include takeUpTo
 local wait, active, prioritized, events = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local finished, prefix, now = KEYS[10], ARGV[1], ARGV[2]
+local meta, finished, prefix, now, call = KEYS[8], KEYS[10], ARGV[1], ARGV[2], redis.call
 
 -- 1. Refuse what could not be carried out to the end.
 local opts, most, count = cmsgpack.unpack(ARGV[3]), tonumber(ARGV[4]), (#ARGV - 4) / 3
@@ -51,7 +49,7 @@ if opts.maxMetricsSize ~= '' and not (points and points % 1 == 0) or keep.age an
   return redis.error_reply('finishJobs: maxMetricsSize and keepJobs take whole numbers, age any number')
 end
 opts.token = ARGV[6]
-checkTake(opts)
+--@include checkTake
 
 -- 2. The locks and the children of all of them.
 local locks, families = {}, {}
@@ -60,8 +58,8 @@ for i = 1, count do
   locks[i] = job .. ':lock'
   families[2 * i - 1], families[2 * i] = job .. ':dependencies', job .. ':unsuccessful'
 end
-local holders = redis.call('MGET', unpack(locks))
-local hasChildren = redis.call('EXISTS', unpack(families)) > 0
+local holders = call('MGET', unpack(locks))
+local hasChildren = call('EXISTS', unpack(families)) > 0
 local trims, set, limit = age or stay and stay > 0, nil, nil
 
 -- 3. One after the other.
@@ -71,17 +69,18 @@ for i = 1, count do
   local job, holder, code = prefix .. id, holders[i], 0
   local fields = redis.pcall('HMGET', job, 'name', 'atm', 'defa', 'deid', 'parentKey')
   if fields.err or fields[3] or fields[4] or fields[5]
-      or hasChildren and redis.call('EXISTS', families[2 * i - 1], families[2 * i]) > 0 then
+      or hasChildren and call('EXISTS', families[2 * i - 1], families[2 * i]) > 0 then
     code = 1
-  elseif not fields[1] and redis.call('EXISTS', job) == 0 then
+  elseif not fields[1] and call('EXISTS', job) == 0 then
     code = -1
   elseif holder ~= token then
     code = holder and -6 or -2
-  elseif redis.call('LREM', active, '-1', id) == 0 then
+  elseif call('LREM', active, '-1', id) == 0 then
     code = -3
   else
     if not set then
-      set = queueSettings(KEYS[8])
+--@include queueSettings
+      set = queue
       -- A limit of 0 would take the event itself.
       limit = set[5] == '0' and '1' or set[5]
     end
@@ -91,17 +90,17 @@ for i = 1, count do
     if stay == 0 then
       removeJobKeys(job)
     else
-      redis.call('HSET', job, 'returnvalue', value, 'finishedOn', now, 'atm', (tonumber(fields[2]) or 0) + 1)
+      call('HSET', job, 'returnvalue', value, 'finishedOn', now, 'atm', (tonumber(fields[2]) or 0) + 1)
       if trims then
 --@include keepFinished
-        redis.call('ZADD', finished, now, id)
+        call('ZADD', finished, now, id)
         -- What is too old is so for all of them.
         keepFinished(prefix, finished, now, n == 1 and age, ageLimit, stay)
       else
         scored[2 * n - 1], scored[2 * n] = now, id
       end
     end
-    redis.call('XADD', events, 'MAXLEN', '~', limit, '*',
+    call('XADD', events, 'MAXLEN', '~', limit, '*',
       'event', 'completed', 'jobId', id, 'returnvalue', value, 'prev', 'active')
   end
   codes[i] = code
@@ -109,14 +108,14 @@ end
 if #done == 0 then return { codes, {}, -1, 0 } end
 
 -- 4. What is written for all of them.
-redis.call('DEL', unpack(freed))
-redis.call('SREM', KEYS[5], unpack(done))
-if scored[1] then redis.call('ZADD', finished, unpack(scored)) end
+call('DEL', unpack(freed))
+call('SREM', KEYS[5], unpack(done))
+if scored[1] then call('ZADD', finished, unpack(scored)) end
 if points then
 --@include collectMetrics
   collectMetrics(KEYS[11], now, points)
   -- They share their minute with the first.
-  if #done > 1 then redis.call('HINCRBY', KEYS[11], 'count', #done - 1) end
+  if #done > 1 then call('HINCRBY', KEYS[11], 'count', #done - 1) end
 end
 
 -- 5. The next jobs.
@@ -125,7 +124,7 @@ if tokens[1] then
   jobs, ttl, due, isNone, fault = takeUpTo(
     prefix, now, opts, tokens, set, wait, active, prioritized, events, KEYS[6], KEYS[7], KEYS[9], KEYS[12])
 end
-if (isNone or fault) and not jobs[1] and redis.call('EXISTS', wait, active, prioritized) == 0 then
-  redis.call('XADD', events, '*', 'event', 'drained')
+if (isNone or fault) and not jobs[1] and call('EXISTS', wait, active, prioritized) == 0 then
+  call('XADD', events, '*', 'event', 'drained')
 end
 return { codes, jobs, ttl, due }

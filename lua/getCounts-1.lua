@@ -8,18 +8,18 @@
 --@include dropLegacyMarker
 local prefix = KEYS[1]
 local cutoff = tonumber(ARGV[1])
-local counts = {}
+local call, counts = redis.call, {}
 for i = cutoff and 2 or 1, #ARGV do
   local state, count = ARGV[i], nil
   local key = prefix .. state
   if state == 'wait' or state == 'paused' then
-    count = dropLegacyMarker(key) and 0 or redis.call('LLEN', key)
+    count = dropLegacyMarker(key) and 0 or call('LLEN', key)
   elseif state == 'active' then
-    count = redis.call('LLEN', key)
+    count = call('LLEN', key)
   elseif cutoff and state == 'delayed' then
-    count = redis.call('ZCOUNT', key, '-inf', string.format('(%.17g', cutoff * 4096))
+    count = call('ZCOUNT', key, '-inf', string.format('(%.17g', cutoff * 4096))
   else
-    count = redis.call('ZCARD', key)
+    count = call('ZCARD', key)
   end
   counts[#counts + 1] = count
 end

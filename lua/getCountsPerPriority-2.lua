@@ -4,14 +4,14 @@
 -- ARGV[..] priorities  integer 0 counts wait
 -- Reply   one integer for each priority, in the order asked
 -- Spec    protocol 04 3.2                       Frozen  manifest.toml
-local counts = {}
-for i = 1, #ARGV do
-  local priority = tonumber(ARGV[i])
+local call, args, counts = redis.call, ARGV, {}
+for i = 1, #args do
+  local priority = tonumber(args[i])
   if not priority then return redis.error_reply('getCountsPerPriority: a priority must be a number') end
   if priority == 0 then
-    counts[i] = redis.call('LLEN', KEYS[1])
+    counts[i] = call('LLEN', KEYS[1])
   else
-    counts[i] = redis.call('ZCOUNT', KEYS[2], priority * 4294967296, (priority + 1) * 4294967296 - 1)
+    counts[i] = call('ZCOUNT', KEYS[2], priority * 4294967296, (priority + 1) * 4294967296 - 1)
   end
 end
 return counts

@@ -6,16 +6,17 @@
 -- ARGV    words  processed, unprocessed, ignored; any other counts the failed ones
 -- Reply   one number a word, in the same order
 -- Spec    protocol 03 3.10                     Frozen  manifest.toml
-local counts = {}
-for i, word in ipairs(ARGV) do
+local call, args, counts = redis.call, ARGV, {}
+for i = 1, #args do
+  local word = args[i]
   if word == 'processed' then
-    counts[i] = redis.call('HLEN', KEYS[1])
+    counts[i] = call('HLEN', KEYS[1])
   elseif word == 'unprocessed' then
-    counts[i] = redis.call('SCARD', KEYS[2])
+    counts[i] = call('SCARD', KEYS[2])
   elseif word == 'ignored' then
-    counts[i] = redis.call('HLEN', KEYS[3])
+    counts[i] = call('HLEN', KEYS[3])
   else
-    counts[i] = redis.call('ZCARD', KEYS[4])
+    counts[i] = call('ZCARD', KEYS[4])
   end
 end
 return counts

@@ -13,18 +13,18 @@ local prefix, first, last, ascending = KEYS[1], ARGV[1], ARGV[2], ARGV[3] == '1'
 local lists = { wait = true, paused = true, active = true }
 -- Oldest jobs sit at the tail of a list, so an ascending window is counted from there.
 local fromTail, toTail = -1 - last, -1 - first
-local ranges = {}
+local call, ranges = redis.call, {}
 for i = 4, #ARGV do
   local state = ARGV[i]
   local key = prefix .. state
   if (state == 'wait' or state == 'paused') and dropLegacyMarker(key) then
     ranges[#ranges + 1] = {}
   elseif not lists[state] then
-    ranges[#ranges + 1] = redis.call(ascending and 'ZRANGE' or 'ZREVRANGE', key, first, last)
+    ranges[#ranges + 1] = call(ascending and 'ZRANGE' or 'ZREVRANGE', key, first, last)
   elseif ascending then
-    ranges[#ranges + 1] = redis.call('LRANGE', key, fromTail, toTail)
+    ranges[#ranges + 1] = call('LRANGE', key, fromTail, toTail)
   else
-    ranges[#ranges + 1] = redis.call('LRANGE', key, first, last)
+    ranges[#ranges + 1] = call('LRANGE', key, first, last)
   end
 end
 return ranges

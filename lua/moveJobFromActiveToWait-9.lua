@@ -15,29 +15,30 @@
 --        -1 job hash absent   -2 no lock   -6 another token holds the lock
 -- Event   waiting {jobId, prev = active}, trimmed
 -- Spec    protocol 03 3.6                      Frozen  manifest.toml
---@include leaveActive
 --@include pushWait
 --@include queueState
-local active, marker, job, id, token = KEYS[1], KEYS[8], ARGV[3], ARGV[1], ARGV[2]
-local set = redis.call('HMGET', job, 'name', 'priority')
-if not set[1] and redis.call('EXISTS', job) == 0 then return -1 end
-local left = leaveActive(active, KEYS[3], job .. ':lock', id, token)
+local active, wait, stalled, _, meta, limiter, prioritized, marker, events = unpack(KEYS)
+local call, id, token, job = redis.call, ARGV[1], ARGV[2], ARGV[3]
+local set = call('HMGET', job, 'name', 'priority')
+if not set[1] and call('EXISTS', job) == 0 then return -1 end
+local lock = job .. ':lock'
+--@include leaveActive
 if left == 0 then
-  local limit, isClosed = queueState(KEYS[5], active)
+  local limit, isClosed = queueState(meta, active)
   local priority = tonumber(set[2]) or 0
   if priority > 0 then
     -- Without a counter it goes in front of its priority.
-    redis.call('ZADD', KEYS[7], priority * 4294967296, id)
-    if not isClosed then redis.call('ZADD', marker, '0', '0') end
+    call('ZADD', prioritized, priority * 4294967296, id)
+    if not isClosed then call('ZADD', marker, '0', '0') end
   else
-    pushWait('RPUSH', KEYS[2], marker, id, isClosed)
+    pushWait('RPUSH', wait, marker, id, isClosed)
   end
-  redis.call('XADD', KEYS[9], 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', id, 'prev', 'active')
+  call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', id, 'prev', 'active')
 elseif left ~= -3 then
   return left
 elseif token ~= '0' then
   -- Given back already, so its lock protects nothing.
-  redis.call('DEL', job .. ':lock')
-  redis.call('SREM', KEYS[3], id)
+  call('DEL', lock)
+  call('SREM', stalled, id)
 end
-return math.max(redis.call('PTTL', KEYS[6]), 0)
+return math.max(call('PTTL', limiter), 0)

@@ -19,16 +19,16 @@
 --          {0, 0, 0, 0}          none at all, paused, or at the concurrency limit
 -- Event    waiting {jobId, prev = delayed}; active {jobId, prev = waiting}
 -- Spec     protocol 03 3.1                      Frozen  manifest.toml
---@include checkTake
 --@include fetchNext
-local now, opts = ARGV[2], cmsgpack.unpack(ARGV[3])
+local wait, active, prioritized, events, _, limiter, delayed, _, meta, pc, marker = unpack(KEYS)
+local prefix, now, opts = ARGV[1], ARGV[2], cmsgpack.unpack(ARGV[3])
 -- NaN and the infinities differ from themselves by something that is not 0.
 local time = tonumber(now)
 if type(opts) ~= 'table' or not (time and time - time == 0) then
   return redis.error_reply('moveToActive: needs a timestamp and a map of options')
 end
-checkTake(opts)
-local set = redis.call('HMGET', KEYS[9], 'paused', 'concurrency', 'max', 'duration')
+--@include checkTake
+local queue = redis.call('HMGET', meta, 'paused', 'concurrency', 'max', 'duration')
 return fetchNext(
-  ARGV[1], now, opts, set, false, KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[6], KEYS[7], KEYS[10], KEYS[11]
+  prefix, now, opts, queue, false, wait, active, prioritized, events, limiter, delayed, pc, marker
 ) or {0, 0, 0, 0}

@@ -24,11 +24,9 @@
 -- Event    delayed {jobId, delay = ms when due}, trimmed; those of the fetch
 -- Spec     protocol 03 3.4                      Frozen  manifest.toml
 --@include delayedScore
---@include leaveActive
---@include queueSettings
-local marker, active, delayed, job, events, meta = KEYS[1], KEYS[2], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local prefix, now, id, delay = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[5])
-local fields, opts = {}, nil
+local marker, active, prioritized, delayed, job, events, meta, stalled, wait, limiter, pc = unpack(KEYS)
+local prefix, now, id, token, delay = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5])
+local call, fields, opts = redis.call, {}, nil
 -- NaN and the infinities differ from themselves by something that is not 0.
 if not (now and delay and now - now == 0 and delay - delay == 0) then
   return redis.error_reply('moveToDelayed: needs a timestamp and a delay')
@@ -39,31 +37,31 @@ if ARGV[7] and ARGV[7] ~= '' then
   fields = fieldList(ARGV[7])
 end
 if ARGV[8] == '1' then
---@include checkTake
   opts = cmsgpack.unpack(ARGV[9])
   if type(opts) ~= 'table' then return redis.error_reply('moveToDelayed: a fetch needs a map of options') end
-  checkTake(opts)
+--@include checkTake
 end
 
-local set = redis.call('HMGET', job, 'name', 'atm')
-if not set[1] and redis.call('EXISTS', job) == 0 then return -1 end
-local left = leaveActive(active, KEYS[8], job .. ':lock', id, ARGV[4])
+local set = call('HMGET', job, 'name', 'atm')
+if not set[1] and call('EXISTS', job) == 0 then return -1 end
+local lock = job .. ':lock'
+--@include leaveActive
 if left ~= 0 then return left end
 
 local count = #fields
 fields[count + 1], fields[count + 2] = 'delay', ARGV[5]
 if ARGV[6] == '0' then fields[count + 3], fields[count + 4] = 'atm', (tonumber(set[2]) or 0) + 1 end
-redis.call('HSET', job, unpack(fields))
+call('HSET', job, unpack(fields))
 local score, due = delayedScore(delayed, now, delay)
-redis.call('ZADD', delayed, score, id)
-local queue = queueSettings(meta)
+call('ZADD', delayed, score, id)
+--@include queueSettings
 local limit = queue[5]
-redis.call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'delayed', 'jobId', id, 'delay', due)
+call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'delayed', 'jobId', id, 'delay', due)
 
 if opts then
 --@include fetchNext
   local taken = fetchNext(
-    prefix, ARGV[2], opts, queue, true, KEYS[9], active, KEYS[3], events, KEYS[10], delayed, KEYS[11], marker)
+    prefix, ARGV[2], opts, queue, true, wait, active, prioritized, events, limiter, delayed, pc, marker)
   -- Anything but a job is dropped: the caller's next take tells it again.
   if taken and taken[2] ~= 0 and not taken.err then return taken end
 end

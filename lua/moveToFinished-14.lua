@@ -36,48 +36,45 @@
 -- share is named before them.
 --@include pushPrioritized
 --@include fetchNext
---@include leaveActive
---@include queueSettings
-local wait, active, prioritized, events, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[7]
-local meta, pc, finished, job, marker = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[14]
-local id, now, property, value, target = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local isFailed, isFetching, prefix = target ~= 'completed', ARGV[6] == '1', ARGV[7]
+local wait, active, prioritized, events, stalled, limiter, delayed, _, meta, pc, finished, job, metrics, marker =
+  unpack(KEYS)
+local id, now, property, value, target, fetch, prefix, packed, packedFields = unpack(ARGV)
+local call, type, isFailed, isFetching = redis.call, type, target ~= 'completed', fetch == '1'
 
 -- 1. Refuse what could not be carried out to the end.
-local opts, fields = cmsgpack.unpack(ARGV[8]), nil
+local opts, fields = cmsgpack.unpack(packed), nil
 local keep, time = type(opts) == 'table' and opts.keepJobs, tonumber(now)
 -- NaN and the infinities differ from themselves by something that is not 0.
 if type(keep) ~= 'table' or type(opts.token) ~= 'string' or not (time and time - time == 0) then
   return redis.error_reply('moveToFinished: needs a timestamp and the options token and keepJobs')
 end
-local attempts, points = tonumber(opts.attempts), tonumber(opts.maxMetricsSize)
+local attempts, points = tonumber(opts.attempts), opts.maxMetricsSize ~= '' and tonumber(opts.maxMetricsSize)
 if isFailed and not (attempts and target == 'failed') then
   return redis.error_reply('moveToFinished: a job is completed, or it is failed and needs the option attempts')
 end
 if opts.maxMetricsSize ~= '' and not (points and points % 1 == 0) then
   return redis.error_reply('moveToFinished: option maxMetricsSize must be a whole number or an empty text')
 end
-local age, count, ageLimit = tonumber(keep.age), tonumber(keep.count), tonumber(keep.limit)
+local age, count, ageLimit = keep.age and tonumber(keep.age), keep.count and tonumber(keep.count), keep.limit
 if keep.age and not age or keep.count and not (count and count % 1 == 0)
-    or keep.limit and not (ageLimit and ageLimit % 1 == 0) then
+    or ageLimit and (tonumber(ageLimit) or 0.5) % 1 ~= 0 then
   return redis.error_reply('moveToFinished: keepJobs takes numbers, whole ones for count and limit')
 end
-if ARGV[9] and ARGV[9] ~= '' then
+if packedFields and packedFields ~= '' then
 --@include fieldList
-  fields = fieldList(ARGV[9])
+  fields = fieldList(packedFields)
 end
 if isFetching then
 --@include checkTake
-  checkTake(opts)
 end
 
 -- 2. May this caller end this job now?
-local set = redis.call('HMGET', job, 'name', 'atm', 'defa', 'deid', 'parentKey', 'parent')
-if not set[1] and redis.call('EXISTS', job) == 0 then return -1 end
+local set = call('HMGET', job, 'name', 'atm', 'defa', 'deid', 'parentKey', 'parent')
+if not set[1] and call('EXISTS', job) == 0 then return -1 end
 if not isFailed then
   local dependencies = job .. ':dependencies'
-  if redis.call('EXISTS', dependencies, job .. ':unsuccessful') > 0 then
-    return redis.call('EXISTS', dependencies) == 1 and -4 or -9
+  if call('EXISTS', dependencies, job .. ':unsuccessful') > 0 then
+    return call('EXISTS', dependencies) == 1 and -4 or -9
   end
 end
 local dedupId, parentKey, parent = set[4], set[5], nil
@@ -85,21 +82,22 @@ if isFailed and set[6] then
 --@include parentPolicy
   parent = parentPolicy(set[6])
 end
-local left = leaveActive(active, KEYS[5], job .. ':lock', id, opts.token)
+local lock, token = job .. ':lock', opts.token
+--@include leaveActive
 if left ~= 0 then return left end
 
 -- 3. The job itself.
 local made = (tonumber(set[2]) or 0) + 1
 if count ~= 0 then
-  if fields then redis.call('HSET', job, unpack(fields)) end
-  redis.call('HSET', job, property, value, 'finishedOn', now, 'atm', made)
+  if fields then call('HSET', job, unpack(fields)) end
+  call('HSET', job, property, value, 'finishedOn', now, 'atm', made == 1 and '1' or made)
   -- A deferred failure belongs to the run that is over.
-  if set[3] then redis.call('HDEL', job, 'defa') end
-  redis.call('ZADD', finished, now, id)
+  if set[3] then call('HDEL', job, 'defa') end
+  call('ZADD', finished, now, id)
 end
 
 -- 4. Who waited for it: the next job of its deduplication id, its parent. Then what was kept long enough.
-local queue = queueSettings(meta)
+--@include queueSettings
 local limit = queue[5]
 if dedupId or parentKey or parent or age or count and count >= 0 then
 --@include parentPlace
@@ -134,23 +132,23 @@ if dedupId or parentKey or parent or age or count and count >= 0 then
 end
 
 -- 5. Tell it. The log is trimmed with this event; a limit of 0 would take the event itself.
-redis.call('XADD', events, 'MAXLEN', '~', limit == '0' and '1' or limit, '*',
+call('XADD', events, 'MAXLEN', '~', limit == '0' and '1' or limit, '*',
   'event', target, 'jobId', id, property, value, 'prev', 'active')
 if isFailed and made >= attempts then
-  redis.call('XADD', events, '*', 'event', 'retries-exhausted', 'jobId', id, 'attemptsMade', made)
+  call('XADD', events, '*', 'event', 'retries-exhausted', 'jobId', id, 'attemptsMade', made)
 end
 if points then
 --@include collectMetrics
-  collectMetrics(KEYS[13], now, points)
+  collectMetrics(metrics, now, points)
 end
 
 -- 6. The next job.
 if isFetching then
   local taken = fetchNext(
-    prefix, now, opts, queue, true, wait, active, prioritized, events, KEYS[6], delayed, pc, marker)
+    prefix, now, opts, queue, true, wait, active, prioritized, events, limiter, delayed, pc, marker)
   if taken and not taken.err then return taken end
 end
-if redis.call('EXISTS', wait, active, prioritized) == 0 then
-  redis.call('XADD', events, '*', 'event', 'drained')
+if call('EXISTS', wait, active, prioritized) == 0 then
+  call('XADD', events, '*', 'event', 'drained')
 end
 return 0

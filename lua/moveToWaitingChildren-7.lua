@@ -15,24 +15,25 @@
 --         -3 not active   -6 another token holds the lock   -9 a child has failed
 -- Event    waiting-children {jobId, prev = active}, untrimmed
 -- Spec     protocol 03 3.5                      Frozen  manifest.toml
---@include leaveActive
-local job, dependencies, child, now, id = KEYS[3], KEYS[4], ARGV[2], ARGV[3], ARGV[4]
+local active, waitingChildren, job, dependencies, unsuccessful, stalled, events = unpack(KEYS)
+local call, token, child, now, id = redis.call, ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- NaN and the infinities differ from themselves by something that is not 0.
 local time = tonumber(now)
 if not (time and time - time == 0) then
   return redis.error_reply('moveToWaitingChildren: needs a timestamp')
 end
-if redis.call('EXISTS', job) == 0 then return -1 end
-if redis.call('EXISTS', KEYS[5]) == 1 then return -9 end
+if call('EXISTS', job) == 0 then return -1 end
+if call('EXISTS', unsuccessful) == 1 then return -9 end
 local pending
 if child == '' then
-  pending = redis.call('EXISTS', dependencies)
+  pending = call('EXISTS', dependencies)
 else
-  pending = redis.call('SISMEMBER', dependencies, child)
+  pending = call('SISMEMBER', dependencies, child)
 end
 if pending == 0 then return 1 end
-local left = leaveActive(KEYS[1], KEYS[6], job .. ':lock', id, ARGV[1])
+local lock = job .. ':lock'
+--@include leaveActive
 if left ~= 0 then return left end
-redis.call('ZADD', KEYS[2], now, id)
-redis.call('XADD', KEYS[7], '*', 'event', 'waiting-children', 'jobId', id, 'prev', 'active')
+call('ZADD', waitingChildren, now, id)
+call('XADD', events, '*', 'event', 'waiting-children', 'jobId', id, 'prev', 'active')
 return 0

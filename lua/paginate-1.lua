@@ -16,8 +16,9 @@ if not (first and last and offset and scans) then
   return redis.error_reply('paginate: ARGV[1], [2], [4] and [5] must be numbers')
 end
 if last == -1 then last = math.huge end
+local call = redis.call
 
-local kind = redis.call('TYPE', key).ok
+local kind = call('TYPE', key).ok
 if kind == 'none' then return { 0, 0, {}, 0 } end
 local scan, size, step = 'SSCAN', 'SCARD', 1
 if kind == 'hash' then
@@ -28,15 +29,15 @@ end
 
 local elements, jobs, wanted = {}, {}, last - first
 repeat
-  local found = redis.call(scan, key, cursor, 'COUNT', '100')
+  local found = call(scan, key, cursor, 'COUNT', '100')
   cursor, found, scans = found[1], found[2], scans - 1
   for i = 1, #found, step do
     if #elements > wanted then break end
     if offset >= first and offset <= last then
       elements[#elements + 1] = step == 1 and found[i] or { found[i], found[i + 1] }
-      if fetch then jobs[#jobs + 1] = redis.call('HGETALL', found[i]) end
+      if fetch then jobs[#jobs + 1] = call('HGETALL', found[i]) end
     end
     offset = offset + 1
   end
 until cursor == '0' or #elements > wanted or scans < 1
-return { cursor, offset, elements, redis.call(size, key), jobs }
+return { cursor, offset, elements, call(size, key), jobs }

@@ -3,5 +3,6 @@
 -- ARGV[1] token  text
 -- Reply   1 released   0 not held with this token
 -- Spec    protocol 03 3.8                      Frozen  manifest.toml
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-return redis.call('DEL', KEYS[1])
+local call, lock = redis.call, KEYS[1]
+if call('GET', lock) ~= ARGV[1] then return 0 end
+return call('DEL', lock)

@@ -4,7 +4,7 @@
 -- Reply   1   freed
 --         0   unknown, or owned by another job
 -- Spec    protocol 02 section 4.3                     Frozen  manifest.toml
-local dedup, id = KEYS[1], ARGV[1]
+local call, dedup = redis.call, KEYS[1]
 
-if redis.call('GET', dedup) == id then return redis.call('DEL', dedup) end
+if call('GET', dedup) == ARGV[1] then return call('DEL', dedup) end
 return 0

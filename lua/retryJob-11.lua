@@ -19,13 +19,11 @@
 -- Reply    0 done   -1 job hash absent   -2 no lock   -3 not active   -6 another token holds the lock
 -- Event    waiting {jobId, prev = delayed}, also when refused; waiting {jobId, prev = active}, trimmed
 -- Spec     protocol 03 3.3                      Frozen  manifest.toml
---@include leaveActive
 --@include promoteDelayed
 --@include pushWait
 --@include queueState
-local active, wait, job, events = KEYS[1], KEYS[2], KEYS[4], KEYS[6]
-local prioritized, pc, marker = KEYS[8], KEYS[9], KEYS[10]
-local prefix, now, push, id = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local active, wait, _, job, meta, events, delayed, prioritized, pc, marker, stalled = unpack(KEYS)
+local call, prefix, now, push, id, token = redis.call, ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
 -- NaN and the infinities differ from themselves by something that is not 0.
 if not (now and now - now == 0) or push ~= 'LPUSH' and push ~= 'RPUSH' then
   return redis.error_reply('retryJob: needs a timestamp and LPUSH or RPUSH')
@@ -36,22 +34,23 @@ if ARGV[6] and ARGV[6] ~= '' then
   fields = fieldList(ARGV[6])
 end
 
-local set = redis.call('HMGET', job, 'name', 'priority', 'atm')
-if not set[1] and redis.call('EXISTS', job) == 0 then return -1 end
-local left = leaveActive(active, KEYS[11], job .. ':lock', id, ARGV[5])
+local set = call('HMGET', job, 'name', 'priority', 'atm')
+if not set[1] and call('EXISTS', job) == 0 then return -1 end
+local lock = job .. ':lock'
+--@include leaveActive
 -- One look at the queue serves both pushes: where the slot just freed opens it, this job sets the marker.
-local limit, isClosed = queueState(KEYS[5], active)
-promoteDelayed(prefix, now, isClosed, KEYS[7], wait, prioritized, pc, marker, events)
+local limit, isClosed = queueState(meta, active)
+promoteDelayed(prefix, now, isClosed, delayed, wait, prioritized, pc, marker, events)
 if left ~= 0 then return left end
 
 local count = #fields
 fields[count + 1], fields[count + 2] = 'atm', (tonumber(set[3]) or 0) + 1
-redis.call('HSET', job, unpack(fields))
+call('HSET', job, unpack(fields))
 local priority = tonumber(set[2]) or 0
 if priority == 0 then
   pushWait(push, wait, marker, id, isClosed)
 else
   pushPrioritized(prioritized, marker, pc, id, priority, isClosed)
 end
-redis.call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', id, 'prev', 'active')
+call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', id, 'prev', 'active')
 return 0

@@ -4,6 +4,7 @@
 -- ARGV[2] reason      text
 -- Reply   0 stored   -1 job hash absent
 -- Spec    protocol 03 3.9                      Frozen  manifest.toml
-if redis.call('EXISTS', KEYS[1]) == 0 then return -1 end
-redis.call('HSET', KEYS[1], 'stacktrace', ARGV[1], 'failedReason', ARGV[2])
+local call, job = redis.call, KEYS[1]
+if call('EXISTS', job) == 0 then return -1 end
+call('HSET', job, 'stacktrace', ARGV[1], 'failedReason', ARGV[2])
 return 0

@@ -17,7 +17,6 @@
 -- Event    waiting {jobId, prev = delayed}; active {jobId, prev = waiting} of each
 -- Why      a worker with free slots fills them in one call
 -- Spec     protocol 03 3.1                      Frozen  manifest.toml
---@include checkTake
 --@include takeUpTo
 local now, opts, tokens = ARGV[2], cmsgpack.unpack(ARGV[3]), { unpack(ARGV, 4, 104) }
 -- NaN and the infinities differ from themselves by something that is not 0.
@@ -26,7 +25,7 @@ if type(opts) ~= 'table' or not (time and time - time == 0) or #tokens == 0 or #
   return redis.error_reply('takeJobs: needs a timestamp, a map of options and 1 to 100 tokens')
 end
 opts.token = tokens[1]
-checkTake(opts)
+--@include checkTake
 local set = redis.call('HMGET', KEYS[7], 'paused', 'concurrency', 'max', 'duration')
 local jobs, ttl, due, _, fault = takeUpTo(
   ARGV[1], now, opts, tokens, set, KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[8], KEYS[9])

@@ -3,6 +3,7 @@
 -- ARGV[1] data  text  JSON, stored untouched
 -- Reply   0 stored   -1 job hash absent
 -- Spec    protocol 03 3.9                      Frozen  manifest.toml
-if redis.call('EXISTS', KEYS[1]) == 0 then return -1 end
-redis.call('HSET', KEYS[1], 'data', ARGV[1])
+local call, job = redis.call, KEYS[1]
+if call('EXISTS', job) == 0 then return -1 end
+call('HSET', job, 'data', ARGV[1])
 return 0

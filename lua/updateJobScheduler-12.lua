@@ -30,7 +30,7 @@ local now = tonumber(timestamp)
 local asked = opts['repeat'] or {}
 
 --@include checkScheduled
---@include queueState
+--@include maxEvents
 --@include nextSlot
 --@include enqueueJob
 
@@ -47,16 +47,17 @@ if every then slot = nextSlot(previous, every, now, offset) end
 
 local id = jobOf .. slot
 if redis.call('EXISTS', prefix .. id) == 1 then
-  redis.call('XADD', events, 'MAXLEN', '~', (queueState(meta, KEYS[12])), '*', 'event', 'duplicated', 'jobId', id)
+  redis.call('XADD', events, 'MAXLEN', '~', maxEvents(meta), '*', 'event', 'duplicated', 'jobId', id)
   return
 end
 local name = record[3]
 if not name then error('nothing scheduled, nothing written: ' .. recordKey .. ' has no name', 0) end
+opts.delay, opts.jobId = math.max(0, slot - now), id
+local optsJson = cjson.encode(opts)
 
 redis.call('ZADD', schedulers, slot, schedulerId)
 redis.call('HINCRBY', recordKey, 'ic', 1)
 redis.call('INCR', counter)
-opts.delay, opts.jobId = math.max(0, slot - now), id
-local data, limit, isClosed = record[4] or '{}', queueState(meta, KEYS[12])
-enqueueJob(prefix, id, name, data, cjson.encode(opts), opts, timestamp, nil, nil, schedulerId, limit, isClosed)
+local data, limit = record[4] or '{}', maxEvents(meta)
+enqueueJob(prefix, id, name, data, optsJson, opts, timestamp, nil, nil, schedulerId, limit)
 return id

@@ -1,5 +1,5 @@
 -- checkScheduled · stops a malformed scheduler call before anything is written
--- opts     table   options of the job to be made, decoded; delay and jobId are set later
+-- opts     table   options of the job to be made, decoded
 -- now      ms      number, or nil if it was none
 -- every    number  or nil
 -- offset   number  or nil if it was none
@@ -16,7 +16,4 @@ local function checkScheduled(opts, now, every, offset, slot)
     or not tonumber(opts.priority or 0) and 'option priority (number)'
     or de and dedupId ~= 'string' and dedupId ~= 'number' and 'option de (map with id)'
   if wrong then error('nothing scheduled, nothing written: wrong or missing ' .. wrong, 0) end
-  -- A client has no slot yet and may have computed NaN, which JSON does not know.
-  opts.delay, opts.jobId = 0, ''
-  cjson.encode(opts)
 end

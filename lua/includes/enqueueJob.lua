@@ -7,16 +7,13 @@
 -- timestamp   ms      number or text
 -- parentKey, parentJson, rjk   text or nil, as in storeJob
 -- limit       MAXLEN of the event log
--- isClosed    true leaves the marker of what waits alone (see closed)
 -- Events      added {jobId, name}, then delayed {jobId, delay = ms when due} or waiting {jobId}
 -- Spec        protocol 02 S10
---@include storeJob
---@include pushWait
 local function enqueueJob(
-  prefix, id, name, data, optsJson, opts, timestamp, parentKey, parentJson, rjk, limit, isClosed)
-  local events, marker = prefix .. 'events', prefix .. 'marker'
+  prefix, id, name, data, optsJson, opts, timestamp, parentKey, parentJson, rjk, limit)
+  local call, jobKey, events, marker = redis.call, prefix .. id, prefix .. 'events', prefix .. 'marker'
   local delay, priority = tonumber(opts.delay) or 0, tonumber(opts.priority) or 0
-  storeJob(prefix .. id, id, name, data, optsJson, opts, timestamp, parentKey, parentJson, rjk, events)
+--@include storeJob
   if delay ~= 0 then
 --@include delayJob
     delayJob(prefix .. 'delayed', marker, events, id, tonumber(timestamp), delay, limit)
@@ -24,9 +21,11 @@ local function enqueueJob(
   end
   if priority > 0 then
 --@include pushPrioritized
-    pushPrioritized(prefix .. 'prioritized', marker, prefix .. 'pc', id, priority, isClosed)
+    pushPrioritized(prefix .. 'prioritized', marker, prefix .. 'pc', id, priority, true)
   else
-    pushWait(opts.lifo and 'RPUSH' or 'LPUSH', prefix .. 'wait', marker, id, isClosed)
+    call(opts.lifo and 'RPUSH' or 'LPUSH', prefix .. 'wait', id)
   end
-  redis.call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', id)
+  local meta, active = prefix .. 'meta', prefix .. 'active'
+--@include wakeUnlessClosed
+  call('XADD', events, 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', id)
 end

@@ -7,7 +7,6 @@
 -- Event    of the job that follows: added {jobId, name}; delayed {jobId, delay} or waiting {jobId}
 -- Writes   an owner key that expires by itself is left to do so
 -- Spec     protocol 03 S16; 01 section 10
---@include closed
 --@include enqueueJob
 --@include storedOptions
 local function finishDeduplication(prefix, id, dedupId, now, limit)
@@ -32,8 +31,7 @@ local function finishDeduplication(prefix, id, dedupId, now, limit)
   else
     redis.call('SET', owner, nextId)
   end
-  enqueueJob(prefix, nextId, set[1], set[2], cjson.encode(opts), opts, now, set[4], set[5], set[7], limit,
-    closed(prefix .. 'meta', prefix .. 'active'))
+  enqueueJob(prefix, nextId, set[1], set[2], cjson.encode(opts), opts, now, set[4], set[5], set[7], limit)
   if set[6] then redis.call('SADD', set[6], prefix .. nextId) end
   redis.call('DEL', held)
 end

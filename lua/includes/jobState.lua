@@ -5,12 +5,13 @@
 -- Returns  word; unknown when no state knows the id
 -- Spec     protocol 01 section 11; 04 3.5
 local function jobState(id)
-  if redis.call('ZSCORE', KEYS[1], id) then return 'completed' end
-  if redis.call('ZSCORE', KEYS[2], id) then return 'failed' end
-  if redis.call('ZSCORE', KEYS[3], id) then return 'delayed' end
-  if redis.call('ZSCORE', KEYS[8], id) then return 'prioritized' end
-  if redis.call('LPOS', KEYS[4], id) then return 'active' end
-  if redis.call('LPOS', KEYS[5], id) or redis.call('LPOS', KEYS[6], id) then return 'waiting' end
-  if redis.call('ZSCORE', KEYS[7], id) then return 'waiting-children' end
+  local call, completed, failed, delayed, active, wait, paused, waitingChildren, prioritized = redis.call, unpack(KEYS)
+  if call('ZSCORE', completed, id) then return 'completed' end
+  if call('ZSCORE', failed, id) then return 'failed' end
+  if call('ZSCORE', delayed, id) then return 'delayed' end
+  if call('ZSCORE', prioritized, id) then return 'prioritized' end
+  if call('LPOS', active, id) then return 'active' end
+  if call('LPOS', wait, id) or call('LPOS', paused, id) then return 'waiting' end
+  if call('ZSCORE', waitingChildren, id) then return 'waiting-children' end
   return 'unknown'
 end

@@ -1,5 +1,6 @@
 """The manifest of the frozen scripts."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,27 @@ def test_export(tmp_path: Path) -> None:
 
     assert [path.name for path in written] == [get_script(name).file_name for name in script_names()]
     assert written[0].read_bytes() == get_script(script_names()[0]).text.encode()
+
+
+def _mentioned(text: str, seen: set[str]) -> list[str]:
+    """Includes in the order of their mention, with those an include mentions itself."""
+    found: list[str] = []
+    for name in re.findall(r"^--@include (\w+)$", text, re.MULTILINE):
+        found.append(name)
+        if name not in seen:
+            seen.add(name)
+            found += _mentioned((LUA / "includes" / f"{name}.lua").read_text("utf-8"), seen)
+    return found
+
+
+def test_lines_in_place_stand_once() -> None:
+    """What runs in place is named once in a script, for a second mention puts in nothing; all else is a function."""
+    texts = {path.stem: path.read_text("utf-8") for path in (LUA / "includes").iterdir()}
+    in_place = {
+        name for name, text in texts.items() if "runs in place" in text.split("\n--  ")[0].split("\n-- Needs")[0]
+    }
+
+    assert [name for name in texts.keys() - in_place if f"local function {name}(" not in texts[name]] == []
+    for path in LUA.glob("*.lua"):
+        mentioned = _mentioned(path.read_text("utf-8"), set())
+        assert [name for name in in_place if mentioned.count(name) > 1] == [], path.name
