@@ -368,3 +368,14 @@ def test_without_a_server(backend: str) -> None:
 def task_enqueued_module() -> str:
     """Return the name of the framework that is in use."""
     return type(task_backends).__module__
+
+
+def test_in_memory(site: Site) -> None:
+    """With the driver for tests, tasks and the worker command need no server either (pain 35)."""
+    site.configure(url=f"memory://{site.prefix}")
+    result, failed = tasks.total.enqueue([1, 2]), tasks.charge.enqueue(5)
+    site.work()
+    result.refresh()
+    failed.refresh()
+
+    assert (result.return_value, failed.status, failed.attempts) == (3, FAILED, 3)

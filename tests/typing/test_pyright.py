@@ -15,7 +15,7 @@ from support.not_run import missing
 
 SAMPLES = Path(__file__).parent
 CHECKOUT = SAMPLES.parents[1]
-SOURCES = [str(CHECKOUT / "packages" / name / "src") for name in ("echomq-core", "echomq-redis", "echomq-valkey")]
+SOURCES = sorted(str(path) for path in CHECKOUT.glob("packages/*/src"))
 
 
 @pytest.fixture(scope="module")
