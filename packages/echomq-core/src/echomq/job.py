@@ -144,7 +144,9 @@ class Job:
             ProtocolError: The reply is no hash at all. Odd values of fields never raise.
         """
         if (plain := codec.plain_hash(fields)) is not None:
-            return _made_of({"keys": keys, "id": job_id, "state": state, _HASH: plain})
+            made = {"keys": keys, "id": job_id, "state": state, _HASH: plain}
+            made["raw_data"], made["raw_options"] = plain.get(b"data", "{}"), plain.get(b"opts", "{}")
+            return _made_of(made)
         try:
             values, unknown = codec.read_hash(fields)
         except TypeError:

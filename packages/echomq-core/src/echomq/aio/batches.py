@@ -113,10 +113,11 @@ class Batches:
             else:
                 del self._open[keep]
                 await self.slots.report(*members[0])
-        finally:
+        except BaseException:
             for held, _ in members:
                 if held.task is task:
                     self.slots.release(held, Settled())
+            raise
 
     async def _report_together(
         self, members: "list[tuple[Held, Completed]]", reply: Coroutine[Any, Any, Ended]

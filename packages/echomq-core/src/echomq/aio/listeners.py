@@ -17,15 +17,18 @@ class Listeners:
 
     Attributes:
         events: Names of the events there are.
+        call: See :meth:`Listening.call`.
     """
 
     events: tuple[str, ...]
+    call: Callable[..., None] = attrs.field(init=False)
     _listening: Listening = attrs.field(init=False)
     _tasks: "set[asyncio.Task[None]]" = attrs.field(init=False, factory=set)
 
     def __attrs_post_init__(self) -> None:
         """Begin with nobody."""
         self._listening = Listening(self.events, self._start)
+        self.call = self._listening.call
 
     def add(self, event: str, listener: Callable[..., Any]) -> None:
         """See :meth:`Listening.add`."""
@@ -34,10 +37,6 @@ class Listeners:
     def remove(self, event: str, listener: Callable[..., Any]) -> None:
         """See :meth:`Listening.remove`."""
         self._listening.remove(event, listener)
-
-    def call(self, event: str, *args: Any) -> None:
-        """See :meth:`Listening.call`."""
-        self._listening.call(event, *args)
 
     def _start(self, event: str, answer: Any) -> None:
         task = asyncio.get_running_loop().create_task(self._finish(event, answer))

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from echomq.backoff import FAIL_NOW, BackoffStrategy, next_delay_ms
-from echomq.codec import as_utf8, encode_json
+from echomq.codec import as_utf8, quick_json, strict_json
 from echomq.errors import JobSignal, NotEncodable
 from echomq.job import Job
 from echomq.options import WorkerOptions
@@ -176,10 +176,13 @@ def of_result(job: Job, value: object) -> Outcome:
 
     A value that is not JSON fails the job at once, since another attempt would return it again.
     """
-    try:
-        return Completed(value, encode_json(f"the result of job {job.id}", value))
-    except NotEncodable as error:
-        return _failed(job, error)
+    value_json = quick_json(value)
+    if value_json is None:
+        try:
+            value_json = strict_json(f"the result of job {job.id}", value)
+        except NotEncodable as error:
+            return _failed(job, error)
+    return Completed(value, value_json)
 
 
 def of_error(
