@@ -36,8 +36,8 @@ TREE = [
     *("processors", "shares", "health"),
     *("driver", "address", "resp", "links", "cluster", "sentinel", "client_errors", "client_settings"),
     # SHELLS begin here: they read files, clocks and sockets.
-    *("clock", "surroundings", "presence", "current", "logs", "complaints", "listening", "freeze", "scripts", "exchange"),
-    *("layers", "middleware"),
+    *("clock", "surroundings", "presence", "current", "logs", "complaints", "listening", "freeze", "scripts"),
+    *("exchange", "layers", "middleware"),
     *("hookspecs", "extensions", "registry", "plugins"),
     *("embedded_guard", "embedded_folder", "embedded"),
     *("processes", "sync", "aio", "", "tasks"),
