@@ -1,6 +1,7 @@
 """Servers in memory: what they have in common with real ones, and what they have not."""
 
 import asyncio
+import contextlib
 import os
 import threading
 import time
@@ -109,6 +110,31 @@ def test_json_as_servers_write_it() -> None:
         (b'"\\""', b'"\\""'),
     ):
         assert json_encode(json_decode(runtime, text)) == again
+
+
+def test_mistakes_are_answered(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is asked is answered: with the server's error, also where the engine has a mistake; it goes on."""
+    monkeypatch.setattr("fakeredis._socket.FakeSocket.strlen", lambda *_: 1 / 0)
+    with contextlib.closing(echomq.sync.connect(f"memory://{prefix}?deadline_ms=5000")) as connection:
+        connection.send(command("SET", "text", "x"))
+        for parts, said in (
+            (("XREAD", "BLOCK", 100, "STREAMS", "text", "$"), "WRONGTYPE"),
+            (("XREAD", "STREAMS", "text", "0"), "WRONGTYPE"),
+            (("XADD", "text", "*", "a", "b"), "WRONGTYPE"),
+            (("BZPOPMIN", "text", 1), "WRONGTYPE"),
+            (("LPUSH", "text", "x"), "WRONGTYPE"),
+            (("ZADD", "scores", "many", "x"), "float"),
+            (("XREAD", "BLOCK"), "ERR"),
+            (("HGET",), "wrong number of arguments"),
+            (("NOSUCH", "x"), "unknown command"),
+            (("STRLEN", "text"), "ZeroDivisionError"),
+            (("EVAL", "return redis.call('STRLEN', 'text')", 0), "ZeroDivisionError"),
+            (("EVAL", "return nothing(", 0), "compiling"),
+            (("HELLO", 3), "NOPROTO"),
+        ):
+            with pytest.raises(ServerRefused, match=said):
+                connection.send(command(*parts))
+        assert connection.send(command("GET", "text")) == b"x"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

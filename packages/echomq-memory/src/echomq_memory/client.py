@@ -19,6 +19,7 @@ from fakeredis import FakeServer
 from fakeredis._commands import Signature
 from fakeredis._core import Database
 from fakeredis._helpers import NoResponse, SimpleError, SimpleString
+from fakeredis._msgs import WRONGTYPE_MSG
 from fakeredis._socket import FakeSocket
 from fakeredis._socket._resp import convert_to_resp2, extract_command
 from fakeredis.model import XStream
@@ -150,6 +151,8 @@ class Client(FakeSocket):
             reply = waiting.attempt()
         except SimpleError as error:
             return error
+        except Exception as error:  # noqa: BLE001  # as in _run_command
+            return _mistake(error)
         if reply is not None:
             return convert_to_resp2(reply)
         return None if may_give_up and waiting.is_over(self.engine.clock()) else _NOTHING
@@ -161,6 +164,14 @@ class Client(FakeSocket):
         return self._run_command(function, signature, args, from_script=True)
 
     # -- what the engine calls ------------------------------------------------------------------
+
+    def _run_command(self, func: Any, sig: Signature, args: list[Any], from_script: bool) -> Any:
+        try:
+            return super()._run_command(func, sig, args, from_script)
+        except SimpleError:
+            raise
+        except Exception as error:  # noqa: BLE001  # told to whoever asked; a server goes on
+            return _mistake(error)
 
     def put_response(self, msg: Any) -> None:
         """Note a reply; the server fetches it."""
@@ -229,6 +240,16 @@ class Client(FakeSocket):
             raise SimpleError("NOPROTO unsupported protocol version")
         return super().hello(*args)
 
+    def xread(self, *args: bytes) -> Any:
+        """XREAD, which reads streams only."""
+        names = [part.lower() for part in args]
+        keys = args[names.index(b"streams") + 1 :] if b"streams" in names else ()
+        for key in keys[: len(keys) // 2]:
+            item = self._db.get(key)
+            if item is not None and not isinstance(item.value, XStream):
+                raise SimpleError(WRONGTYPE_MSG)
+        return super().xread(*args)
+
     def time(self) -> list[bytes]:
         """TIME."""
         now_ms = self.engine.clock()
@@ -259,6 +280,10 @@ _SHOWN = {"addr": "127.0.0.1:0", "name": "", "flags": "N"}
 
 _NO_ARGUMENTS: Any = ()
 _OWN = {"info": Signature("INFO", "info", _NO_ARGUMENTS, (bytes,))}
+
+
+def _mistake(error: Exception) -> SimpleError:
+    return SimpleError(f"ERR a mistake of the engine of memory://, no fault of yours: {error!r}")
 
 
 def encoded(reply: Any) -> bytes:

@@ -95,6 +95,9 @@ class MemoryServer:
         try:
             serving.run()
         finally:
+            with self._lock:
+                if self._serving is serving:  # it did not end as it should; who comes next gets another
+                    self._serving = None
             serving.close()
 
     def wake(self) -> None:
