@@ -192,7 +192,7 @@ def servers(session: nox.Session) -> None:
     _prepare(session)
     if shutil.which("apt-get"):
         session.run("sh", "scripts/debian-server.sh", "bookworm-backports", ".cache/servers/valkey-8.0", external=True)
-    what = session.posargs or ["tests/infra", "tests/vectors", "tests/scripts", "tests/conformance"]
+    what = session.posargs or ["tests/infra", "tests/vectors", "tests/scripts", "tests/conformance", "tests/topology"]
     session.run("pytest", *what, env={"ECHOMQ_TEST_SERVERS": TIER_2})
 
 

@@ -72,7 +72,7 @@ async def start_worker() -> AsyncIterator[StartWorker]:
         )
         started.append(process)
         assert process.stdout is not None
-        assert (await happens(process.stdout.readline())).strip() == b"ready"
+        assert (await happens(process.stdout.readline(), 60)).strip() == b"ready"
         return process
 
     yield start

@@ -103,7 +103,7 @@ async def crew(server: Server, prefix: str, count: int) -> AsyncIterator[Crew]:
 
 @pytest.mark.parametrize("count", [200, pytest.param(2_000, marks=pytest.mark.heavy)])
 async def test_restarts_of_both(redis_server: Server, prefix: str, count: int) -> None:
-    """Through restarts of Node's and our workers under a rate limit, each job finishes once (pains 7, 32 and 41)."""
+    """Through restarts of Node's and our workers under a rate limit, each job finishes once (pains 7 and 32)."""
     dice = random.Random(count)
     async with (
         Queue("mail", redis_server.url, prefix=prefix, max_events=1_000_000) as queue,

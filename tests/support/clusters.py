@@ -149,10 +149,11 @@ class Cluster:
             else:
                 node.start()
         self.down.clear()
+        self.wait_until_well()
+        # Not sooner: a master that was frozen takes writes until it hears of its heir.
         for node in self.nodes:
             with contextlib.suppress(redis.RedisError):
                 ask(node, "CLIENT", "UNPAUSE")
-        self.wait_until_well()
 
     def wait_until_well(self) -> None:
         """Wait until each node is in the cluster and each replica in step."""

@@ -123,6 +123,9 @@ class Watched:
     def heal(self) -> None:
         """Start what was killed again, as a replica at once, and wait until all is well."""
         for server in self.down:
+            # Not sooner: it would come back as an empty master, whom clients of a late sentinel would believe.
+            for sentinel in self.sentinels:
+                wait_for(partial(self._names_another, sentinel, server), f"sentinel {sentinel.port} has a new master")
             if server.is_running:
                 server.resume()
             else:
@@ -140,6 +143,9 @@ class Watched:
         for sentinel in self.sentinels:
             wait_for(partial(self._agrees, sentinel), f"sentinel {sentinel.port} is well")
         wait_for(lambda: has_replica(self.master()), "the replica follows")
+
+    def _names_another(self, sentinel: SentinelProcess, server: ServerProcess) -> bool:
+        return int(ask(sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)[1]) != server.port
 
     def _agrees(self, sentinel: SentinelProcess) -> bool:
         told = ask(sentinel, "SENTINEL", "MASTER", SERVICE)

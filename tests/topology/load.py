@@ -111,6 +111,7 @@ async def under_load(
     disturb: Callable[[], object],
     heal: Callable[[], object] | None = None,
     *,
+    times: int = 1,
     loses: bool = False,
 ) -> Load:
     """Work, let something happen, work on, and finish.
@@ -121,6 +122,7 @@ async def under_load(
         disturb: Blocking; what happens.
         heal: Blocking; makes all well again, so that it can happen as often as ``ECHOMQ_FAULT_STRIKES`` says. None:
             it happens once.
+        times: How often it happens at least.
         loses: What happens may lose writes that a master has acknowledged and its replica never got, so that only
             the queue's soundness is looked at, and that what was added after it is done.
     """
@@ -138,7 +140,7 @@ async def under_load(
     ]
     try:
         await load.until_more(100)
-        for strike in range(STRIKES if heal else 1):
+        for strike in range(max(times, STRIKES) if heal else 1):
             if strike and heal:
                 await asyncio.to_thread(heal)
                 load.gaps_s.append(0.0)
