@@ -10,51 +10,39 @@ Source: design.md section 5; protocol spec 05 section 4.
 import asyncio
 import contextlib
 import logging
-import random
 import time
 from collections.abc import Callable, Coroutine
-from functools import lru_cache
 from typing import Any
-from uuid import uuid4
 
 import attrs
 
-from echomq import replies
-from echomq.call import Command
-from echomq.calls.batches import Terms, take_jobs
-from echomq.calls.fetch import Take, has_unstarted, move_to_active, set_marker, wait_marker
 from echomq.calls.locks import move_stalled_jobs_to_wait
 from echomq.clock import mono_ms, wall_ms
 from echomq.complaints import Complaints
 from echomq.driver import AsyncConnection
 from echomq.errors import EchoMQError
-from echomq.exchange import ask_server
 from echomq.keys import Keys
-from echomq.options import Keep, WorkerOptions
+from echomq.options import WorkerOptions
 from echomq.presence import DEADLINE_MS, LAST_WORD_MS, Presence
 from echomq.scheduling import messages
-from echomq.scheduling.batching import fetched
 from echomq.scheduling.outcome import HandedBack
-from echomq.scheduling.settling import LetGo, stray_jobs
 from echomq.scheduling.state import Phase, WorkerState, opening_state
 from echomq.scheduling.step import step
 from echomq.scheduling.timing import alarm_at
 from echomq.sync.renewal import Lease, Renewal
 
 from .control import Control
+from .fetching import Fetching
 from .held import Held
 from .listeners import Listeners
 from .processing import JobRunner
-from .run import perform
 from .shares import Access
 from .slots import Slots
+from .waiting import Waiting
 
 __all__ = ["Shift"]
 
 _log = logging.getLogger("echomq.worker")
-
-_WAKE_MS = 150
-"""How long an ended wait is made up for; an idle worker closes within 200 ms."""
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -92,17 +80,12 @@ class Shift:
     answered_at_s: float = attrs.field(init=False, factory=time.monotonic)
     _loop: asyncio.AbstractEventLoop = attrs.field(init=False, factory=asyncio.get_running_loop)
     _complaints: Complaints = attrs.field(init=False)
-    _blocking: AsyncConnection = attrs.field(init=False)
+    _fetching: Fetching = attrs.field(init=False)
+    _waiting: Waiting = attrs.field(init=False)
     _renewal: Renewal = attrs.field(init=False)
     _control: Control = attrs.field(init=False)
     _presence: Presence = attrs.field(init=False)
-    _owner: str = attrs.field(init=False, factory=lambda: f"{uuid4()}:")
-    _terms: "Callable[[Keep | None], Terms]" = attrs.field(init=False)
-    _takes: int = attrs.field(init=False, default=0)
     _tasks: "set[asyncio.Task[None]]" = attrs.field(init=False, factory=set)
-    _take: "asyncio.Task[None] | None" = attrs.field(init=False, default=None)
-    _wait: "asyncio.Task[None] | None" = attrs.field(init=False, default=None)
-    _wake: "asyncio.Task[None] | None" = attrs.field(init=False, default=None)
     _alarm: asyncio.TimerHandle | None = attrs.field(init=False, default=None)
     _alarm_at: int = attrs.field(init=False, default=0)
     _beat_due: bool = attrs.field(init=False, default=False)
@@ -113,13 +96,30 @@ class Shift:
         options = self.options
         self.state = opening_state(options, until_drained=self.until_drained, is_paused=self.is_paused)
         self.ended = self._loop.create_future()
-        self._terms = lru_cache(maxsize=64)(self._new_terms)
         self._complaints = Complaints(self.keys.queue, self.listeners)
+        self._fetching = Fetching(
+            keys=self.keys,
+            options=options,
+            connection=self.connection,
+            start=self._start,
+            happened=self.happened,
+            answered=self._answered,
+            held=lambda: {held.job.id for held in self.slots.held},
+        )
+        self._waiting = Waiting(
+            keys=self.keys,
+            name=options.name,
+            connection=self.connection,
+            start=self._start,
+            happened=self.happened,
+            answered=self._answered,
+            complain=self._complaints.tell,
+        )
         self.slots = Slots(
             connection=self.connection,
             options=options,
             processing=self.processing,
-            terms=self._terms,
+            terms=self._fetching.terms,
             room_for=self._room_for,
             released=self.happened,
             tell=self.listeners.call,
@@ -128,20 +128,19 @@ class Shift:
             left_ms=self._left_ms,
             shared=self.shared,
         )
-        self._blocking = self.connection.dedicated(name=self.keys.client_name(options.name))
         self._renewal = self._make_renewal()
         self._presence = Presence(self.keys, options.name)
         self._control = Control(self.keys, self.connection.dedicated, self.slots)
         self._perform = {
             messages.Fetch: self._fetch,
-            messages.StopFetching: self._stop_fetching,
-            messages.Adopt: self._adopt,
-            messages.Wait: self._block,
-            messages.StopWaiting: self._stop_waiting,
+            messages.StopFetching: lambda _: self._fetching.stop(),
+            messages.Adopt: lambda _: self._fetching.search(),
+            messages.Wait: lambda action: self._waiting.wait(action.timeout_ms),
+            messages.StopWaiting: lambda _: self._waiting.stop(),
             messages.Run: self._run,
             messages.RunAll: self._run_all,
             messages.GiveBack: lambda action: self.slots.start(action.job, action.take, HandedBack()),
-            messages.CheckStalled: self._check_stalled,
+            messages.CheckStalled: lambda _: self._start(self._look_for_stalled()),
             messages.Complain: lambda action: self._complaints.tell(action.error),
             messages.Announce: lambda action: self.listeners.call(action.event),
             messages.Cut: lambda _: self._start(self.slots.cut()),
@@ -169,7 +168,7 @@ class Shift:
         """
         if not self.options.skip_lock_renewal:
             self._renewal.start()
-        self._start(self._appear())
+        self._start(self._waiting.appear())
         try:
             self.happened(messages.Started())
             await asyncio.shield(self.ended)
@@ -182,35 +181,11 @@ class Shift:
         if self._complaints.fatal is not None:
             raise self._complaints.fatal
 
-    async def _appear(self) -> None:
-        """Open the blocking connection at once: others list workers by it, and a busy one may never wait."""
-        try:
-            look = Command(parts=("EXISTS", self.keys.marker), decode=replies.nothing, repeatable=True)
-            await self._blocking.send(look)
-        except EchoMQError as error:
-            self._complaints.tell(error)
-        else:
-            await self._warn_of_eviction()
-
-    async def _warn_of_eviction(self) -> None:
-        """Warn once of a server that may throw away jobs; one that does not tell is no reason for a word."""
-        try:
-            ask = (
-                self.connection.send(ask_server(self.keys)) if self.connection.is_cluster else self.connection.server()
-            )
-            risk = (await ask).eviction_risk
-        except EchoMQError as error:
-            _log.debug("worker of queue %s: the server does not tell how it evicts: %s", self.keys.queue, error)
-            return
-        if risk is not None:
-            _log.warning("worker of queue %s: %s", self.keys.queue, risk)
-
     async def _leave(self) -> None:
         """Let go of everything; jobs are done or given back by now."""
         if self._alarm is not None:
             self._alarm.cancel()
-        if self._wake is not None:
-            await asyncio.wait([self._wake], timeout=_WAKE_MS / 1000)
+        await self._waiting.settle()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -221,7 +196,7 @@ class Shift:
         await self._control.close()
         self._renewal.stop()
         self.processing.close()
-        await self._blocking.close()
+        await self._waiting.close()
         await self.listeners.settle()
 
     def _answered(self) -> None:
@@ -236,30 +211,16 @@ class Shift:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _new_take(self, token: str | None = None) -> Take:
-        if token is None:
-            token = f"{self._owner}{self._takes}"
-            self._takes += 1
-        options = self.options
-        return Take(token=token, lock_ms=options.lock_duration, limiter=options.limiter, worker_name=options.name)
-
-    def _new_terms(self, keep: Keep | None) -> Terms:
-        return Terms(keys=self.keys, take=self._new_take(""), keep=keep, metrics_points=self.options.metrics)
-
     def _fetch(self, action: messages.Fetch) -> None:
-        work = self._take_many(action.count) if self.share is None else self._take_in_turn(self.share, action.count)
-        self._take = self._start(work)
-
-    def _take_many(self, count: int) -> Coroutine[Any, Any, None]:
-        takes = [self._new_take() for _ in range(count)]
-        return self._take_jobs(takes) if count > 1 else self._take_one(takes[0])
+        share, fetching = self.share, self._fetching
+        fetching.begin(fetching.take(action.count) if share is None else self._take_in_turn(share, action.count))
 
     async def _take_in_turn(self, share: Access, wanted: int) -> None:
         try:
             # Who waits here sits on a marker, and other workers of the queue may have slots.
-            count = await share.acquire(wanted, lambda: self._start(self._wake_others()))
+            count = await share.acquire(wanted, lambda: self._start(self._waiting.wake_others()))
             if count and self.state.phase is Phase.OPEN and not self.state.paused:
-                await self._take_many(count)
+                await self._fetching.take(count)
             else:
                 self.happened(messages.NotFetched())
         finally:
@@ -269,45 +230,6 @@ class Shift:
         room = self.state.room_for(ending)
         return room if self.share is None or not room else min(room, self.share.room_for(ending))
 
-    async def _take_one(self, take: Take) -> None:
-        try:
-            taken = await self.connection.send(move_to_active(self.keys, take, wall_ms()))
-        except EchoMQError as error:
-            self._take_failed(error)
-        else:
-            self._answered()
-            self.happened(messages.Fetched(take, taken, wall_ms()))
-
-    async def _take_jobs(self, takes: list[Take]) -> None:
-        call = take_jobs(self._terms(None), [take.token for take in takes], wall_ms())
-        try:
-            found = await self.connection.send(call)
-        except EchoMQError as error:
-            self._take_failed(error)
-        else:
-            self._answered()
-            self.happened(fetched(takes, found, wall_ms()))
-
-    def _take_failed(self, error: EchoMQError) -> None:
-        self.happened(messages.Failed(error, getattr(error, "may_have_run", False), _dice()))
-
-    def _adopt(self, _: messages.Adopt) -> None:
-        self._take = self._start(self._search())
-
-    async def _search(self) -> None:
-        plan = stray_jobs(self.keys, self._owner, lambda: {held.job.id for held in self.slots.held})
-        try:
-            found = await perform(self.connection, plan)
-        except EchoMQError as error:
-            self.happened(messages.Failed(error, False, _dice()))
-        else:
-            self.happened(messages.Adopted(tuple((job, self._new_take(token)) for job, token in found)))
-
-    def _stop_fetching(self, _: messages.StopFetching) -> None:
-        if self._take is not None:
-            self._take.cancel()
-        self.happened(messages.Failed(LetGo(), True, _dice()))
-
     def _run(self, action: messages.Run) -> None:
         self.slots.start(action.job, action.take)
         self._control.started()
@@ -315,39 +237,6 @@ class Shift:
     def _run_all(self, action: messages.RunAll) -> None:
         self.slots.start_all(action.found)
         self._control.started()
-
-    def _block(self, action: messages.Wait) -> None:
-        self._wait = self._start(self._wait_for_marker(action.timeout_ms))
-
-    async def _wait_for_marker(self, timeout_ms: int) -> None:
-        ended: messages.Happened
-        try:
-            score = await self._blocking.send(wait_marker(self.keys, timeout_ms))
-        except EchoMQError as error:
-            ended = messages.WaitFailed(error, _dice())
-        else:
-            self._answered()
-            ended = messages.Marked(score, wall_ms())
-        if self._wait is asyncio.current_task():
-            self._wait = None
-            self.happened(ended)
-
-    def _stop_waiting(self, _: messages.StopWaiting) -> None:
-        if self._wait is not None:
-            self._wait.cancel()
-            self._wake = self._start(self._wake_others())
-        self._wait = None
-
-    async def _wake_others(self) -> None:
-        """Make up for a marker that the wait may have popped in the moment it was cut off."""
-        try:
-            if await self.connection.send(has_unstarted(self.keys), deadline_ms=_WAKE_MS):
-                await self.connection.send(set_marker(self.keys), deadline_ms=_WAKE_MS)
-        except EchoMQError:
-            return  # nobody can be woken then, and waits are bounded
-
-    def _check_stalled(self, _: messages.CheckStalled) -> None:
-        self._start(self._look_for_stalled())
 
     async def _look_for_stalled(self) -> None:
         options = self.options
@@ -432,7 +321,3 @@ class Shift:
             blocked_s,
             ", ".join(held.job.id for held in self.slots.held) or "that have ended",
         )
-
-
-def _dice() -> float:
-    return random.random()  # noqa: S311  # spreads load, keeps no secret

@@ -8,7 +8,6 @@ Source: protocol spec 05 sections 4.5 and 4.7.
 
 import asyncio
 import contextlib
-import inspect
 import random
 import sys
 import threading
@@ -36,10 +35,7 @@ from echomq.scheduling.outcome import (
     HandedBack,
     Outcome,
     failure_of,
-    has_attempt_left,
-    of_error,
     of_result,
-    of_unknown_backoff,
     refusal,
     time_limit_ms,
 )
@@ -49,6 +45,7 @@ from echomq.signals import JobCancelled, Unrecoverable
 from .batches import Batches
 from .held import Held
 from .insisting import Insisting
+from .judging import judged
 from .processing import JobRunner
 from .stopping import attempt, stop
 
@@ -114,12 +111,10 @@ class Slots:
     def start(self, job: Job, take: Take, outcome: Outcome | None = None) -> None:
         """Process a job and report how it ended; with an outcome given, only report that."""
         held = self._hold(job, take, time.monotonic())
-        held.is_late = came_late(job, take, wall_ms())
-        if outcome is None:
-            held.task = self.spawn(self._work(held))
-        else:
-            held.over = True
-            held.task = self.spawn(self.report(held, outcome))
+        held.is_late, held.over = came_late(job, take, wall_ms()), outcome is not None
+        task = self.spawn(self._work(held) if outcome is None else self.report(held, outcome))
+        if held.task is None:
+            held.task = task
 
     def start_all(self, found: Sequence[tuple[Job, Take]]) -> None:
         """Process jobs that one call has taken, and report how each of them ended."""
@@ -129,7 +124,9 @@ class Slots:
             held = self._hold(job, take, now_s)
             if is_late:
                 held.is_late = True
-            held.task = spawn(self._work(held))
+            task = spawn(self._work(held))
+            if held.task is None:  # else the task was eager, and has passed the job on
+                held.task = task
 
     def _hold(self, job: Job, take: Take, now_s: float) -> Held:
         held = Held(job, take, self.processing.context(job, take.token, self), now_s)
@@ -170,7 +167,7 @@ class Slots:
             settled = await self._settle(held, outcome, is_repeated=is_repeated)
             if settled.refused is not None:
                 held.untold = settled.refused
-                outcome = await self._judge(held.job, settled.refused)
+                outcome = await judged(held.job, settled.refused, self.options, self.complain)
                 settled = await self._settle(held, outcome)
             if not held.given_up:
                 self.answered()
@@ -190,7 +187,7 @@ class Slots:
         if held.cut and not held.lost:
             return HandedBack()
         held.over = True
-        return await self._judge(held.job, error)
+        return await judged(held.job, error, self.options, self.complain)
 
     async def _keeps(self, held: Held) -> bool:
         """Ask for the lock of a job that came late; who cannot find out runs it."""
@@ -210,24 +207,6 @@ class Slots:
             await self._insisting.run(follow_up(job, wall_ms(), local_zone()))
         except (ScriptError, ProtocolError, ServerRefused) as error:
             self.complain(error)
-
-    async def _judge(self, job: Job, error: BaseException) -> Outcome:
-        try:
-            strategies = await self._asked_strategy(job, error)
-            return of_error(job, error, options=self.options, dice=_dice(), strategies=strategies)
-        except Exception as problem:  # noqa: BLE001  # a strategy may raise anything, and the job must go somewhere
-            self.complain(problem)
-            return of_unknown_backoff(job, error)
-
-    async def _asked_strategy(self, job: Job, error: BaseException) -> "dict[str, Callable[..., int]]":
-        backoff = job.options.backoff
-        strategy = self.options.backoff_strategies.get(backoff.type) if backoff else None
-        if backoff is None or strategy is None or not has_attempt_left(job, error, self.options):
-            return {}
-        answer: Any = strategy(job.attempts_made + 1, backoff.type, error, job)
-        if inspect.isawaitable(answer):
-            answer = await answer
-        return {backoff.type: lambda *_: answer}
 
     async def _settle(self, held: Held, outcome: Outcome, *, is_repeated: bool = False) -> Settled:
         if held.lost or held.given_up:
@@ -356,7 +335,7 @@ def _spawner() -> "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]":
 def _is_alive(held: Held) -> bool:
     """Tell whether a job's task goes on; a coroutine that is thrown away must not wait for anything any more."""
     try:
-        return asyncio.current_task() is held.task
+        return held.task is None or asyncio.current_task() is held.task
     except RuntimeError:  # no loop runs
         return False
 
