@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from echomq import FlowNode, UsageError, plugins
+from echomq import FlowNode, Job, UsageError, plugins
 from echomq.errors import BulkAddFailed
 from echomq.hookspecs import hookimpl
 from echomq.middleware import Middleware, Operation
+from support.desk import at_desk, happens
 from support.servers import Server
 from support.shells import SHELLS, Shell
 
@@ -74,3 +75,31 @@ async def test_operations_are_seen(watching: Watching, shell: Shell, redis_serve
         ("add_bulk", "mail", 1, BulkAddFailed),
         ("add_flow", "last", 2, None),
     ]
+
+
+def processed(job: Job) -> str:
+    """What runs in a child process."""
+    return f"{job.name} is done"
+
+
+async def test_plugin_that_fails_for_a_child(
+    redis_server: Server, prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A plugin that cannot say what to hand to a child process is reported by its name, and the job runs."""
+
+    class Failing:
+        @hookimpl
+        def echomq_register_middleware(self) -> Middleware:
+            return Middleware(for_child=lambda: str(1 / 0))
+
+    plugins.register(Failing(), "failing")
+    try:
+        async with at_desk(redis_server.url, prefix) as desk:
+            job_id = await desk.add()
+            await happens(desk.worker(processed, run_in="process", drain_delay=100).run("drained"))
+            job = await desk.job(job_id)
+    finally:
+        plugins.unregister("failing")
+
+    assert job.return_value == "work is done"
+    assert "plugin 'failing': for_child raised ZeroDivisionError" in caplog.text

@@ -9,6 +9,7 @@ Source: design.md section 7.
 import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import attrs
@@ -102,6 +103,7 @@ class Extensions:
         processing_layers: Around each job of a worker, from the outermost.
         operation_layers: Around each bulk, flow and upsert of a scheduler, from the outermost.
         child_layers: Around each job of a child process, from the outermost.
+        for_child: Give what is handed to those.
         backoff_strategies: By type.
         commands: Add commands to the command line.
     """
@@ -110,6 +112,7 @@ class Extensions:
     processing_layers: tuple[Layer, ...] = ()
     operation_layers: tuple[Layer, ...] = ()
     child_layers: tuple[Layer, ...] = ()
+    for_child: tuple[Layer, ...] = ()
     backoff_strategies: Mapping[str, BackoffStrategy] = attrs.field(factory=dict)
     commands: tuple[Hook, ...] = ()
     _heard: tuple[tuple[str, Hook], ...] = ()
@@ -132,9 +135,30 @@ class Extensions:
         self.processing_layers = _layers(ordered, "around_processing")
         self.operation_layers = _layers(ordered, "around_operation")
         self.child_layers = _layers(ordered, "in_child")
+        self.for_child = _layers(ordered, "for_child")
         self.backoff_strategies = strategies
         self.commands = tuple(hooks_of(manager, "echomq_register_commands"))
         self._heard = tuple((event, hook) for event, (name, _) in _HEARD.items() for hook in hooks_of(manager, name))
+
+    def handed_to_child(self, report: Callable[[PluginError], None]) -> dict[str, str]:
+        """Return what a child process is handed with a job, by the name of the plugin."""
+        handed: dict[str, str] = {}
+        for layer in self.for_child:
+            try:
+                text = layer.function()
+            except Exception as error:  # noqa: BLE001  # a plugin may raise anything
+                report(layer.problem(error))
+            else:
+                if text is not None:
+                    handed[layer.plugin] = text
+        return handed
+
+    def layers_of_child(self, handed: Mapping[str, str]) -> tuple[Layer, ...]:
+        """Return the layers of a child process, each with what it was handed with a job."""
+        return tuple(
+            attrs.evolve(layer, function=partial(_handing, layer.function, handed.get(layer.plugin)))
+            for layer in self.child_layers
+        )
 
     def listeners(self, keys: Keys) -> Iterator[tuple[str, Callable[..., Any]]]:
         """Give the events of a worker that plugins hear, with the listener of each.
@@ -166,6 +190,10 @@ class Extensions:
                 raise problem
             report(problem)
         return tuple(layer for layer in self.processing_layers if layer not in waiting)
+
+
+def _handing(function: Callable[..., Any], handed: str | None, job: Job) -> Any:
+    return function(job, handed)
 
 
 def _needs_loop(plugin: str, name: str) -> PluginError:

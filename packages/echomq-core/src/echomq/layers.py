@@ -70,8 +70,11 @@ class Middleware:
         around_processing: A generator function of (job), plain or ``async``.
         around_operation: A plain generator function of (operation), around bulks, flows and upserts of
             schedulers, outside of the layers of their jobs. It watches: what it raises is reported, no more.
-        in_child: As ``around_processing``, plain, but run in the child process that has the job
-            (``run_in="process"``); of plugins that an entry point names, since a child knows no other.
+        in_child: A plain generator function of (job, handed), as ``around_processing`` but in the child process
+            that has the job (``run_in="process"``); of plugins that an entry point names, since a child knows
+            no other.
+        for_child: Gives the text that is handed to ``in_child``, or None. It is called in the worker, inside of
+            the layers around processing, whose context variables it sees.
         order: Layers of lower order lie further out; those of the same order go by the plugin's name.
         required: What it raises before its ``yield`` fails the add or the attempt, and what it raises
             after a job was processed fails the attempt. False: it is only reported.
@@ -80,7 +83,8 @@ class Middleware:
     around_add: AroundAdd | None = None
     around_processing: AroundProcessing | None = None
     around_operation: AroundOperation | None = None
-    in_child: AroundProcessing | None = None
+    in_child: Callable[[Job, str | None], Generator[Job, Any, Any]] | None = None
+    for_child: Callable[[], str | None] | None = None
     order: int = 0
     required: bool = False
 
@@ -98,7 +102,7 @@ class Layer:
 
     plugin: str
     role: str
-    function: Callable[[Any], Any]
+    function: Callable[..., Any]
     required: bool = False
 
     def problem(self, error: BaseException) -> PluginError:

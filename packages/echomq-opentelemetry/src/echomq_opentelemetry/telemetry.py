@@ -14,13 +14,13 @@ from typing import Any
 
 import attrs
 from opentelemetry import context as contexts
-from opentelemetry.context import Context
 from opentelemetry.metrics import MeterProvider, get_meter
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider, get_tracer, set_span_in_context
 
 from echomq.hookspecs import hookimpl
 from echomq.job import Job
 from echomq.middleware import Middleware, Operation
+from echomq.options import JobOptions
 from echomq.version import __version__
 
 from .attributes import of_job, of_operation, operation_name
@@ -31,8 +31,31 @@ __all__ = ["Telemetry"]
 
 _OUTERMOST = -1_000
 
-_operation: ContextVar[Context | None] = ContextVar("echomq_opentelemetry_operation", default=None)
-"""Context of the bulk, flow or scheduler that adds jobs now: they share its span."""
+
+@attrs.define(eq=False)
+class _Shared:
+    """What the jobs of one bulk or flow share.
+
+    Attributes:
+        metadata: The context that they carry.
+    """
+
+    metadata: str | None
+    _options: dict[int, tuple[JobOptions, JobOptions]] = attrs.field(init=False, factory=dict)
+
+    def carrying(self, job: Job) -> Job:
+        """Return the job with the context; jobs with the same options still share them, as sending is faster so."""
+        options = job.options
+        if self.metadata is None or not _may_carry(options):
+            return job
+        found = self._options.get(id(options))
+        if found is None:
+            found = self._options[id(options)] = options, attrs.evolve(options, telemetry_metadata=self.metadata)
+        return attrs.evolve(job, given_options=found[1])
+
+
+_operation: ContextVar[_Shared | None] = ContextVar("echomq_opentelemetry_operation", default=None)
+"""The bulk or flow that adds jobs now."""
 
 
 class Telemetry:
@@ -61,6 +84,7 @@ class Telemetry:
             around_add=self._add,
             around_operation=self._operate,
             around_processing=self._process,
+            for_child=_present,
             in_child=_continue,
             order=_OUTERMOST,
         )
@@ -80,14 +104,14 @@ class Telemetry:
     def _add(self, job: Job) -> Generator[Job, Job, None]:
         shared = _operation.get()
         if shared is not None:
-            added = yield _carrying(job, shared)
+            added = yield shared.carrying(job)
             self._measures.added(added)
             return
         span = self._tracer.start_span(f"add {job.queue_name}.{job.name}", kind=SpanKind.PRODUCER)
         try:
             if span.is_recording():
                 span.set_attributes(of_job(job, "add", "send"))
-            added = yield _carrying(job, set_span_in_context(span))
+            added = yield _Shared(metadata_of(set_span_in_context(span))).carrying(job)
             span.set_attributes({"bullmq.job.id": added.id, "messaging.message.id": added.id})
             self._measures.added(added)
         except Exception as error:
@@ -99,7 +123,7 @@ class Telemetry:
     def _operate(self, operation: Operation) -> Generator[None, Any, None]:
         name = operation_name(operation)
         span = self._tracer.start_span(name, kind=SpanKind.PRODUCER, attributes=of_operation(operation))
-        token = _operation.set(set_span_in_context(span))
+        token = _operation.set(_Shared(metadata_of(set_span_in_context(span))))
         try:
             made = yield
             if isinstance(made, Job):
@@ -122,10 +146,7 @@ class Telemetry:
         try:
             if span.is_recording():
                 span.set_attributes(of_job(job, "process", "process"))
-                # A child process goes on from here too, by the same field.
-                yield _carrying(job, context, anew=True)
-            else:
-                yield job
+            yield job
             span.add_event("job completed")
         except Exception as error:
             fate, is_steered = fate_of(job, error), steers(error)
@@ -145,24 +166,23 @@ class Telemetry:
             span.end()
 
 
-def _continue(job: Job) -> Generator[Job, Any, None]:
+def _present() -> str | None:
+    """Return the context of the attempt for the child process that runs it."""
+    return metadata_of(contexts.get_current())
+
+
+def _continue(job: Job, handed: str | None) -> Generator[Job, Any, None]:
     """In a child process: make the span of the attempt, which lives in the worker, the present one."""
-    token = contexts.attach(context_of(job.options.telemetry_metadata, contexts.get_current()))
+    token = contexts.attach(context_of(handed, contexts.get_current()))
     try:
         yield job
     finally:
         contexts.detach(token)
 
 
-def _carrying(job: Job, context: Context, *, anew: bool = False) -> Job:
-    """Return the job with a context to carry; one that its producer gave it stays, unless ``anew``."""
-    options = job.options
-    if (options.omit_context or options.telemetry_metadata is not None) and not anew:
-        return job
-    metadata = metadata_of(context)
-    if metadata is None:
-        return job
-    return attrs.evolve(job, given_options=attrs.evolve(options, telemetry_metadata=metadata))
+def _may_carry(options: JobOptions) -> bool:
+    """Tell whether the producer leaves it to us what a job carries."""
+    return not options.omit_context and options.telemetry_metadata is None
 
 
 def _fail(span: Span, error: BaseException) -> None:

@@ -106,14 +106,15 @@ class _Child:
     def _outcome(self, run: Run) -> FromChild:
         job = run.job
         try:
-            return Returned(encode_json(f"the result of job {job.id}", self._result(job, run.token)))
+            return Returned(encode_json(f"the result of job {job.id}", self._result(run)))
         except KeyboardInterrupt as error:
             return Raised(packed(RuntimeError(f"the processor raised {type(error).__name__}")))
         except BaseException as error:  # noqa: BLE001  # a job may raise anything
             return Raised(packed(error))
 
-    def _result(self, job: Job, token: str) -> Any:
-        return process_plainly(plugins.extensions().child_layers, job, report, lambda job: self._run(job, token))
+    def _result(self, run: Run) -> Any:
+        layers = plugins.extensions().layers_of_child(run.handed)
+        return process_plainly(layers, run.job, report, lambda job: self._run(job, run.token))
 
     def _run(self, job: Job, token: str) -> Any:
         function = self._processor(job)

@@ -3,6 +3,7 @@
 Source: :mod:`echomq.processes`.
 """
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import attrs
@@ -24,10 +25,12 @@ class Run:
     Attributes:
         job: The job.
         token: What its lock holds.
+        handed: To the layers of plugins in the child, by the names of the plugins.
     """
 
     job: Job
     token: str
+    handed: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen

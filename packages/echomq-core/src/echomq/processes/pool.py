@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
+from echomq import plugins
 from echomq.codec import decode_json
 from echomq.errors import ProcessDied, UsageError
+from echomq.extensions import report
 from echomq.job import Job
 from echomq.processors import Processors, check_processor
 
@@ -127,7 +129,7 @@ class _Child:
         self.jobs += 1
         context.when_cancelled(self.kill)
         try:
-            self.pipe.send(Run(job, context.token))
+            self.pipe.send(Run(job, context.token, plugins.extensions().handed_to_child(report)))
             self._receive(job)
         except OSError:
             return self._died(job)
