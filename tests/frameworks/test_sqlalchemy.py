@@ -1,5 +1,7 @@
 """Adds that wait for the commit of a session of SQLAlchemy."""
 
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -181,6 +183,21 @@ def test_scoped_session(engine: Engine, queue: sync.Queue) -> None:
     scoped.remove()
 
     assert names(queue) == ["welcome"]
+
+
+def test_without_greenlet(tmp_path: Path) -> None:
+    """Who has no sessions for asyncio does not need the library that SQLAlchemy wants for them."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys\nsys.modules['greenlet'] = None\n"
+        "from sqlalchemy import create_engine, text\nfrom sqlalchemy.orm import Session\n"
+        "from echomq_sqlalchemy import on_commit\n"
+        "with Session(create_engine('sqlite://')) as session:\n"
+        "    session.execute(text('select 1'))\n    on_commit(session, print, 'added')\n    session.commit()\n"
+    )
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.stdout, done.stderr) == ("added\n", "")
 
 
 def test_add_that_fails(engine: Engine, queue: sync.Queue) -> None:

@@ -23,7 +23,7 @@ from echomq.keys import Keys
 from echomq.moments import moment_ms
 from echomq.sync import Queue
 
-from .commit import after_open_transactions
+from .commit import after_commits, open_transactions
 from .connecting import shared_connection, shared_queue
 from .framework import (
     READY,
@@ -132,11 +132,10 @@ class EchoMQBackend(BaseTaskBackend):
             "priority": job_priority(task.priority),
         }
         add = partial(self._add, self.queue(task.queue_name), result, data, options)
-        if self.settings.enqueue_on_commit:
+        aliases = open_transactions() if self.settings.enqueue_on_commit else []
+        if aliases:  # what the add would refuse is refused here, not at the commit
             plans.draft(Keys(task.queue_name, self.settings.prefix), task.module_path, data, options, {}, 0)
-            after_open_transactions(add)
-        else:
-            add()
+        after_commits(aliases, add)
         return result
 
     def _add(self, queue: Queue, result: TaskResult[Any], data: object, options: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from django.db import connections, transaction
 from echomq.errors import UsageError
 from echomq.processors import is_coroutine_function
 
-__all__ = ["after_open_transactions", "on_commit", "on_commit_of"]
+__all__ = ["after_commits", "on_commit", "on_commit_of", "open_transactions"]
 
 P = ParamSpec("P")
 
@@ -31,7 +31,7 @@ def on_commit(add: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> No
     Raises:
         UsageError: It is an ``async def``, and nobody would await it.
     """
-    after_open_transactions(_plain(add, *args, **kwargs))
+    after_commits(open_transactions(), _plain(add, *args, **kwargs))
 
 
 def on_commit_of(using: str, add: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
@@ -49,20 +49,21 @@ def on_commit_of(using: str, add: Callable[P, object], *args: P.args, **kwargs: 
     transaction.on_commit(_plain(add, *args, **kwargs), using=using)
 
 
-def after_open_transactions(function: Callable[[], object]) -> None:
-    """Call a function when each transaction that is open in this thread now is committed."""
-    for alias in _open_aliases():
-        function = partial(transaction.on_commit, function, using=alias)
-    function()
-
-
-def _open_aliases() -> list[str]:
+def open_transactions() -> list[str]:
+    """Return the aliases of the databases whose transactions are open in this thread."""
     # Where autocommit is off, Django itself refuses hooks, and says why.
     return [
         link.alias
         for link in connections.all(initialized_only=True)
         if link.in_atomic_block or (link.connection is not None and not link.autocommit)
     ]
+
+
+def after_commits(aliases: list[str], function: Callable[[], object]) -> None:
+    """Call a function when the transactions of these databases, all of them, are committed."""
+    for alias in aliases:
+        function = partial(transaction.on_commit, function, using=alias)
+    function()
 
 
 def _plain(add: Any, *args: Any, **kwargs: Any) -> Callable[[], object]:

@@ -12,14 +12,13 @@ Source: user pain 34.
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
 import attrs
 from sqlalchemy import event
-from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, SessionTransaction, scoped_session
-from sqlalchemy.util import await_only
 
 from echomq.errors import UsageError
 from echomq.processors import is_coroutine_function
@@ -27,6 +26,8 @@ from echomq.processors import is_coroutine_function
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
+
+    from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session
 
     AnySession: TypeAlias = Session | AsyncSession | scoped_session[Session] | async_scoped_session[AsyncSession]
 
@@ -54,12 +55,13 @@ def on_commit(session: AnySession, add: Callable[P, object], *args: P.args, **kw
     Raises:
         UsageError: The function is of the other kind.
     """
-    found: Any = session() if isinstance(session, scoped_session | async_scoped_session) else session
-    is_async = isinstance(found, AsyncSession)
+    is_scoped = isinstance(session, scoped_session) or _is_asynchronous(session, "async_scoped_session")
+    found: Any = session() if is_scoped else session  # type: ignore[operator]  # what is scoped can be called
+    is_async = _is_asynchronous(found, "AsyncSession")
     if is_coroutine_function(add) != is_async:
         raise UsageError(_WRONG_KIND[is_async].format(add=add))
     call = partial(add, *args, **kwargs)
-    waiting = _waiting_of(found.sync_session if isinstance(found, AsyncSession) else found)
+    waiting = _waiting_of(found.sync_session if is_async else found)
     waiting.put(partial(_awaited, call) if is_async else call)
 
 
@@ -70,7 +72,15 @@ _WRONG_KIND = {
 }
 
 
+def _is_asynchronous(session: object, kind: str) -> bool:
+    """Tell whether a session is of a class for asyncio, whose module needs a library that others do without."""
+    module = sys.modules.get("sqlalchemy.ext.asyncio")
+    return module is not None and isinstance(session, getattr(module, kind))
+
+
 def _awaited(call: Callable[[], Any]) -> Any:
+    from sqlalchemy.util import await_only
+
     return await_only(call())  # the commit of an AsyncSession runs where this can wait
 
 
