@@ -180,7 +180,7 @@ def containers(session: nox.Session) -> None:
     files = session.run("python", "-c", find, silent=True, env={"PYTHONPATH": "tests"})
     session.run(
         *["sh", "scripts/containers.sh", *str(files).split(), str(shutil.which("redis-cli"))],
-        *["python", "-m", "pytest", *(session.posargs or ["tests/conformance", "tests/infra"])],
+        *["python", "-m", "pytest", *(session.posargs or ["tests/conformance", "tests/infra", "tests/testing/test_servers.py"])],
         env={"ECHOMQ_TEST_CONTAINERS": "1"},
         external=True,
     )

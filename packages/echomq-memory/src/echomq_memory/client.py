@@ -18,7 +18,7 @@ import attrs
 from fakeredis import FakeServer
 from fakeredis._commands import Signature
 from fakeredis._core import Database
-from fakeredis._helpers import NoResponse, SimpleError, SimpleString
+from fakeredis._helpers import NoResponse, SimpleError, SimpleString, decode_command_bytes
 from fakeredis._msgs import WRONGTYPE_MSG
 from fakeredis._socket import FakeSocket
 from fakeredis._socket._resp import convert_to_resp2, extract_command
@@ -125,25 +125,29 @@ class Client(FakeSocket):
     def request(self, parts: list[bytes]) -> None:
         """Carry a request out, or let it wait for its turn."""
         self._requests.append(parts)
-        while self._requests and self.waiting is None:
-            self._process_command(self._requests.popleft())
+        self._work()
 
-    def retry(self, *, may_give_up: bool = True) -> None:
+    def _work(self) -> None:
+        while self._requests and self.waiting is None:
+            parts = self._requests.popleft()
+            self._client_info["cmd"] = decode_command_bytes(parts[0])
+            self._process_command(parts)
+
+    def retry(self) -> None:
         """See whether what the client waits for is there by now, or will not come any more."""
         waiting = self.waiting
         if waiting is None:
             return
         with self._server.lock:
             self._db.time = 0
-            reply = self._outcome(waiting, may_give_up=may_give_up)
+            reply = self._outcome(waiting)
         if reply is _NOTHING:
             return
         self.waiting, self._blocked, self._client_info["flags"] = None, False, "N"
         self.put_response(reply)
-        while self._requests and self.waiting is None:
-            self._process_command(self._requests.popleft())
+        self._work()
 
-    def _outcome(self, waiting: Waiting, *, may_give_up: bool) -> Any:
+    def _outcome(self, waiting: Waiting) -> Any:
         try:
             if self._unblock_reason is not None:
                 self._take_unblock_reason()
@@ -155,7 +159,7 @@ class Client(FakeSocket):
             return _mistake(error)
         if reply is not None:
             return convert_to_resp2(reply)
-        return None if may_give_up and waiting.is_over(self.engine.clock()) else _NOTHING
+        return None if waiting.is_over(self.engine.clock()) else _NOTHING
 
     def call(self, parts: list[bytes]) -> Any:
         """Run a command of a script."""
@@ -275,7 +279,7 @@ class Client(FakeSocket):
 
 _TURNS = itertools.count()
 _NOTHING = object()
-_SHOWN = {"addr": "127.0.0.1:0", "name": "", "flags": "N"}
+_SHOWN = {"addr": "127.0.0.1:0", "name": "", "flags": "N", "cmd": "NULL"}
 """Of each client, by CLIENT LIST."""
 
 _NO_ARGUMENTS: Any = ()

@@ -186,6 +186,8 @@ class _Serving:
             peer.parser.feed(data)
             try:
                 while (request := peer.parser.gets()) is not INCOMPLETE:
+                    if not request or not isinstance(request, list):
+                        raise ProtocolError(f"expected a request, seen {request!r}")
                     peer.client.request(request)
             except ProtocolError:
                 self._drop(peer)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from echomq import plugins
+from echomq import plugins, sync
 from echomq.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ __all__ = ["TestServer", "start_server"]
 
 IMAGE = "valkey/valkey:8"
 _PORT = 6379
+_READY_WITHIN_MS = 60_000
 
 
 @attrs.frozen(kw_only=True)
@@ -103,5 +105,11 @@ def _container(image: str) -> TestServer:
         raise UsageError("servers in containers need a package: pip install testcontainers") from error
     container: Any = DockerContainer(image).with_exposed_ports(_PORT)
     container.start()
-    url = f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(_PORT)}"
+    try:
+        url = f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(_PORT)}"
+        with contextlib.closing(sync.connect(f"{url}?deadline_ms={_READY_WITHIN_MS}")) as connection:
+            connection.server()  # waits until it answers
+    except BaseException:
+        container.stop()
+        raise
     return TestServer(kind="container", url=url, end=container.stop)
