@@ -15,7 +15,7 @@ import pytest
 
 import echomq.aio
 import echomq.sync
-from support.imports import Module, modules, reaches
+from support.imports import SOURCES, Module, modules, reaches
 
 TREE = [
     *("version", "errors", "checks", "moments", "states", "keys", "signals", "keywords"),
@@ -130,7 +130,7 @@ TOLD_TO_IMPORT = {"echomq.cli.target", "echomq_django.registry"}
 """What imports modules whose names the command line, or the settings of a project, say."""
 
 
-@pytest.mark.parametrize("package", ["echomq", "echomq_redis", "echomq_valkey", "echomq_django", "echomq_sqlalchemy"])
+@pytest.mark.parametrize("package", sorted(SOURCES))
 def test_data_are_never_run(package: str) -> None:
     """Nothing unpickles, evaluates or imports what it read, but what its user tells it to (pain 57)."""
     for name, module in modules(package).items():

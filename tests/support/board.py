@@ -17,7 +17,7 @@ import attrs
 from support.desk import until
 from support.peer import node_folder
 from support.server_files import CHECKOUT
-from support.servers import Server
+from support.servers import Server, free_port
 
 __all__ = ["Board", "board"]
 
@@ -68,7 +68,7 @@ class Board:
 async def board(server: Server, prefix: str, *queues: str) -> AsyncIterator[Board]:
     """Run the dashboard that the page sets up, on these queues, for the length of an ``async with`` block."""
     folder = await asyncio.to_thread(node_folder, "node-watched")
-    port = _free_port()
+    port = free_port()
     process = await asyncio.create_subprocess_exec(
         *("node", "--input-type=module", "--eval", _program(server, prefix, queues, port)),
         cwd=folder,
@@ -96,13 +96,6 @@ def _program(server: Server, prefix: str, queues: tuple[str, ...], port: int) ->
         assert program.count(shown) == 1, shown
         program = program.replace(shown, meant)
     return program
-
-
-def _free_port() -> int:
-    with socket.socket() as link:
-        link.bind(("127.0.0.1", 0))
-        port: int = link.getsockname()[1]
-        return port
 
 
 def _listens(port: int) -> bool:

@@ -71,7 +71,10 @@ def _table(found: Sequence[tuple[Keys, Sequence[WorkerDetails]]]) -> Table:
     now_ms = wall_ms()
     for keys, told in found:
         for details in told:
-            longest = [f"{job.name} {job.id} {span(now_ms - job.since_ms)}" for job in details.running[:_NAMED_JOBS]]
+            longest = [
+                f"{job.name} {job.id} {span(now_ms - job.since_ms if job.since_ms else 0)}"
+                for job in details.running[:_NAMED_JOBS]
+            ]
             more = details.running_count - len(longest)
             table.add_row(
                 *(Text(keys.queue), Text(details.name or ""), Text(details.host), str(details.pid)),
