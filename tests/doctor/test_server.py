@@ -14,7 +14,7 @@ from echomq.diagnosis import ServerFacts, Severity
 from echomq.diagnosis.asking import read_info
 from echomq.diagnosis.judging_cluster import judge_cluster
 from echomq.diagnosis.judging_server import judge_server
-from echomq.diagnosis.nodes import Layout, Master
+from echomq.diagnosis.nodes import Layout, Master, find_masters
 from echomq.diagnosis.rights import needed_commands
 from echomq.keys import Keys
 from echomq.scripts import get_script, script_names
@@ -100,6 +100,36 @@ def test_findings_of_a_cluster(layout: Layout, told: tuple[ServerFacts, ...], fo
     findings = judge_cluster(layout, told)
 
     assert {finding.code: finding.node for finding in findings if finding.code != "server"} == found
+
+
+@pytest.mark.parametrize(
+    ("slots", "masters"),
+    [
+        ([[0, 9, [b"a", 1, b"id1"], [b"b", 2, b"id2"]], [20, 29, [b"a", 1, b"id1"]]], [("a:1", 20, 0)]),
+        ([[0, 9, [None, 1, b"id1"]], [10, 16383, [b"", 1, b"id2"], [b"b", 2]]], [("?:1", 10, 0), ("?:1", 16374, 1)]),
+        ([], None),
+        ([[0, 9]], None),
+        ([[0, b"x", [b"a", 1]]], None),
+        (b"nonsense", None),
+    ],
+)
+def test_layout_of_a_cluster(slots: Any, masters: list[tuple[str, int, int]] | None) -> None:
+    """Masters are told apart by address and id, each with a key of its own; what is no answer tells of no cluster."""
+    plan = find_masters()
+    next(plan)
+    plan.send([b"cluster_enabled:1\r\n"])
+    with pytest.raises(StopIteration) as ended:
+        plan.send([slots])
+    layout = ended.value.value
+
+    if masters is None:
+        assert layout is None
+        return
+    sizes = [sum(last - first + 1 for first, last in master.slots) for master in layout.masters]
+    found = zip(layout.masters, sizes, strict=True)
+    assert [(master.where, size, master.replica_count) for master, size in found] == masters
+    assert all(master.owns(f"{master.near}:x") for master in layout.masters)
+    assert layout.unserved_count == 16_384 - sum(sizes)
 
 
 def test_nothing_told() -> None:

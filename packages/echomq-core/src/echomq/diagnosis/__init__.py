@@ -49,7 +49,7 @@ def diagnose_server(keys: Keys) -> Plan[Diagnosis]:
         return Diagnosis.of(judge_server((yield from look_at_server(keys))), ())
     told: dict[str, ServerFacts] = {}
     for master in layout.masters:
-        told[master.where] = yield from look_at_server(keys, master)
+        told[master.near] = yield from look_at_server(keys, master)
     return Diagnosis.of(judge_cluster(layout, told.values()), (f"looked at {len(told)} masters of a cluster",))
 
 

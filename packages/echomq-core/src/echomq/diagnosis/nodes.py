@@ -70,19 +70,20 @@ def find_masters() -> Plan[Layout | None]:
 
 
 def _layout(reply: Reply) -> Layout | None:
-    slots: dict[str, list[tuple[int, int]]] = {}
-    replicas: dict[str, int] = {}
+    # By address and id: nodes that announce no host may share a port.
+    slots: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    replicas: dict[tuple[str, str], int] = {}
     try:
-        for first, last, master, *others in reply:
-            where = f"{as_text(master[0])}:{int(master[1])}"
-            slots.setdefault(where, []).append((int(first), int(last)))
-            replicas[where] = min(replicas.get(where, len(others)), len(others))
-    except (TypeError, ValueError, IndexError):
+        for first, last, (host, port, *rest), *others in reply:
+            node = f"{as_text(host) or '?'}:{int(port)}", as_text(rest[0]) if rest else ""
+            slots.setdefault(node, []).append((int(first), int(last)))
+            replicas[node] = min(replicas.get(node, len(others)), len(others))
+    except (TypeError, ValueError):
         return None
     keys = _keys(list(slots.values()))
     masters = (
-        Master(where=where, near=key, slots=tuple(ranges), replica_count=replicas[where])
-        for (where, ranges), key in zip(slots.items(), keys, strict=True)
+        Master(where=node[0], near=key, slots=tuple(ranges), replica_count=replicas[node])
+        for (node, ranges), key in zip(slots.items(), keys, strict=True)
     )
     served = sum(last - first + 1 for ranges in slots.values() for first, last in ranges)
     return Layout(masters=tuple(masters), unserved_count=SLOT_COUNT - served) if slots else None
