@@ -23,6 +23,7 @@ EDITABLE = [
 FRAMEWORKS = ["-e", "packages/echomq-django", "-e", "packages/echomq-sqlalchemy"]
 TIER_2 = "redis-6.2,redis-8.2,valkey-8.0,valkey-8.1"
 CONTAINER_TOOLS = ["podman", "crun", "unshare", "redis-server", "redis-cli"]
+IN_CONTAINERS = ["tests/conformance", "tests/infra", "tests/testing/test_servers.py"]
 
 
 def _prepare(session: nox.Session) -> None:
@@ -180,7 +181,7 @@ def containers(session: nox.Session) -> None:
     files = session.run("python", "-c", find, silent=True, env={"PYTHONPATH": "tests"})
     session.run(
         *["sh", "scripts/containers.sh", *str(files).split(), str(shutil.which("redis-cli"))],
-        *["python", "-m", "pytest", *(session.posargs or ["tests/conformance", "tests/infra", "tests/testing/test_servers.py"])],
+        *["python", "-m", "pytest", *(session.posargs or IN_CONTAINERS)],
         env={"ECHOMQ_TEST_CONTAINERS": "1"},
         external=True,
     )
