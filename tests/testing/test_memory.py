@@ -5,6 +5,8 @@ import contextlib
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -16,6 +18,7 @@ from echomq.errors import ServerRefused, UsageError
 from echomq.scripts import get_script, script_names
 from echomq_memory import memory_server
 from echomq_memory.lua import json_decode, json_encode
+from echomq_testing import Clock
 from support.requests import command
 
 
@@ -96,6 +99,36 @@ async def test_scripts_have_no_globals(prefix: str) -> None:
         with pytest.raises(ServerRefused, match=r"(?i)global|readonly"):
             await connection.send(command("EVAL", text, 0))
     await connection.close()
+
+
+def test_time_of_the_server(prefix: str) -> None:
+    """Keys expire, streams number and TIME tells by the clock that a test has stopped; blocked reads end by it."""
+    with (
+        Clock(datetime(2040, 1, 1, tzinfo=timezone.utc)) as clock,
+        contextlib.closing(echomq.sync.connect(f"memory://{prefix}")) as connection,
+    ):
+        began_ms = clock.now_ms
+        connection.send(command("SET", "lock", "x", "PX", 1_000))
+        assert connection.send(command("PTTL", "lock")) == 1_000
+        first = connection.send(command("XADD", "log", "*", "a", "b"))
+        second = connection.send(command("XADD", "log", "*", "a", "b"))
+        assert (first, second) == (b"%d-0" % began_ms, b"%d-1" % began_ms)
+        assert connection.send(command("TIME")) == [b"%d" % (began_ms // 1000), b"0"]
+
+        clock.advance(999)
+        assert connection.send(command("GET", "lock")) == b"x"
+        clock.advance(2)
+        assert connection.send(command("GET", "lock")) is None
+        assert connection.send(command("XADD", "log", "*", "a", "b")) == b"%d-0" % (began_ms + 1_001)
+
+        reader = connection.dedicated(name=prefix)
+        with ThreadPoolExecutor(1) as thread:
+            reading = thread.submit(reader.send, command("BZPOPMIN", "none", 3_600, block_ms=3_600_000))
+            while b"flags=b" not in connection.send(command("CLIENT", "LIST")):
+                pass
+            clock.advance(timedelta(hours=1))
+            assert reading.result(20) is None
+        reader.close()
 
 
 def test_json_as_servers_write_it() -> None:
