@@ -10,7 +10,9 @@ def test_nothing_was_lost_or_finished_twice() -> None:
     rows = [line.strip("| ").split(" | ") for line in PAGE.read_text("utf-8").splitlines() if line.endswith(" s |")]
 
     assert {"redis", "valkey"} <= {driver for _, _, driver, *_ in rows}
-    assert len({fault for fault, *_ in rows}) >= 17
+    assert len({fault for fault, *_ in rows}) >= 19
+    topologies = {topology.partition(",")[0] for _, topology, *_ in rows}
+    assert topologies >= {"single", "cluster of six", "three sentinels"}
     for fault, _, _, jobs, lost, twice, *_ in rows:
         assert (lost, twice) == ("0", "0"), fault
         assert int(jobs.replace(",", "")) > 0

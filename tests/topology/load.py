@@ -72,6 +72,11 @@ class Load:
         await asyncio.sleep(0)
         return "done"
 
+    def process_blocking(self, job: Any) -> str:
+        """The work in a thread."""
+        self.runs[job.id] += 1
+        return "done"
+
     async def until_more(self, count: int) -> None:
         """Wait until so many more adds were acknowledged."""
         wanted = len(self.acknowledged) + count
@@ -129,10 +134,11 @@ async def under_load(
     load = Load()
     # A lost result leaves a job active whose lock nobody renews; it is found again when that has run out.
     locks: dict[str, Any] = {"lock_duration": 1_000, "stalled_interval": 500} if loses else {}
-    workers = [
-        Worker("work", load.process, url, prefix=prefix, concurrency=5, drain_delay=500, **locks) for url in urls
-    ]
+    options: dict[str, Any] = {"prefix": prefix, "concurrency": 5, "drain_delay": 500, **locks}
+    workers = [Worker("work", load.process, url, **options) for url in urls]
+    blocking = [echomq.sync.Worker("work", load.process_blocking, url, **options) for url in urls]
     running = [asyncio.create_task(worker.run()) for worker in workers]
+    running += [asyncio.create_task(asyncio.to_thread(worker.run)) for worker in blocking]
     producers = [asyncio.create_task(load.produce(url, prefix, f"a{at}")) for at, url in enumerate(urls)]
     producers += [
         asyncio.create_task(asyncio.to_thread(load.produce_blocking, url, prefix, f"b{at}"))
@@ -148,12 +154,15 @@ async def under_load(
             if loses:
                 load.acknowledged.clear()
             await load.until_more(200)
+        load.stop()
+        await asyncio.gather(*producers)
+        await _all_done(load, urls[0], prefix, loses=loses)
     finally:
         load.stop()  # the threads of a test that failed would go on for ever
-    await asyncio.gather(*producers)
-    await _all_done(load, urls[0], prefix, loses=loses)
-    for worker in workers:
-        await worker.close(2_000)
+        for worker in workers:
+            await worker.close(2_000)
+        for other in blocking:
+            await asyncio.to_thread(other.close, 2_000)
     await asyncio.gather(*running)
     return load
 
