@@ -148,7 +148,7 @@ def test_event_entries(fields: Any, event_id: Any) -> None:
 def test_server_texts(reply: Any) -> None:
     """INFO is read whatever it holds."""
     value_of(parse_info, reply)
-    value_of(diagnosis.gathering.read_info, reply)
+    value_of(diagnosis.asking.read_info, reply)
 
 
 @given(hashes())
