@@ -34,15 +34,15 @@ async def until_active(trial: Trial) -> None:
 
 async def test_workers_killed(trial: Trial, start_worker: StartWorker) -> None:
     """SIGKILL of workers at random moments costs no job, and what they held runs elsewhere (pain 7)."""
-    workers = [await hire(trial, start_worker) for _ in range(3)]
+    workers = [await hire(trial, start_worker) for _ in range(2)]
 
     async def kill() -> None:
+        workers.append(await hire(trial, start_worker))
         await asyncio.sleep(DICE.uniform(0, 0.1))
         await until_active(trial)
         victim = workers.pop(0)
         victim.kill()
         await happens(victim.wait())
-        workers.append(await hire(trial, start_worker))
 
     await trial.go(kill, times=2)
     await trial.account("worker killed")
@@ -66,16 +66,18 @@ async def test_worker_frozen(trial: Trial, start_worker: StartWorker) -> None:
 
 async def test_job_kills_its_process(trial: Trial, start_worker: StartWorker) -> None:
     """A job that ends its process by force runs again in another one, and so do those beside it."""
-    workers = [await hire(trial, start_worker, deadly=HARMFUL) for _ in range(2)]
+    workers: list[asyncio.subprocess.Process] = []
     numbers = itertools.count(HARMFUL)
 
     async def dies() -> None:
+        while len(workers) < 2:
+            workers.append(await hire(trial, start_worker, deadly=HARMFUL))
         await trial.add(next(numbers))
-        dying = [asyncio.ensure_future(worker.wait()) for worker in workers]
-        await happens(asyncio.wait(dying, return_when="FIRST_COMPLETED"))
-        for place, death in enumerate(dying):
+        deaths = {asyncio.ensure_future(worker.wait()): worker for worker in workers}
+        await happens(asyncio.wait(deaths, return_when="FIRST_COMPLETED"))
+        for death, worker in deaths.items():
             if death.done():
-                workers[place] = await hire(trial, start_worker, deadly=HARMFUL)
+                workers.remove(worker)
             death.cancel()
 
     await trial.go(dies)
@@ -85,14 +87,14 @@ async def test_job_kills_its_process(trial: Trial, start_worker: StartWorker) ->
 @pytest.mark.heavy  # its kind has a smaller test that always runs
 async def test_twins_of_one_name(trial: Trial, start_worker: StartWorker) -> None:
     """Of two workers with one name the one that dies is made up for by the other (pain 6)."""
-    twins = [await hire(trial, start_worker, name="twin") for _ in range(2)]
+    twins = [await hire(trial, start_worker, name="twin")]
 
     async def kill() -> None:
+        twins.append(await hire(trial, start_worker, name="twin"))
         await until_active(trial)
         victim = twins.pop(0)
         victim.kill()
         await happens(victim.wait())
-        twins.append(await hire(trial, start_worker, name="twin"))
 
     await trial.go(kill)
     await trial.account("one of two workers of one name killed")
@@ -100,14 +102,15 @@ async def test_twins_of_one_name(trial: Trial, start_worker: StartWorker) -> Non
 
 async def test_clocks_disagree(trial: Trial, start_worker: StartWorker) -> None:
     """Workers whose clocks are minutes apart share a queue, and one of them may die."""
-    workers = [(skew_ms, await hire(trial, start_worker, skew_ms=skew_ms)) for skew_ms in (180_000, -180_000)]
+    skews_ms = itertools.cycle([180_000, -180_000])
+    workers = [await hire(trial, start_worker, skew_ms=next(skews_ms))]
 
     async def kill() -> None:
+        workers.append(await hire(trial, start_worker, skew_ms=next(skews_ms)))
         await until_active(trial)
-        skew_ms, victim = workers.pop(0)
+        victim = workers.pop(0)
         victim.kill()
         await happens(victim.wait())
-        workers.append((skew_ms, await hire(trial, start_worker, skew_ms=skew_ms)))
 
     await trial.go(kill)
     await trial.account("clocks three minutes ahead and behind, and a death")
