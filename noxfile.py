@@ -13,21 +13,15 @@ nox.options.error_on_missing_interpreters = False
 nox.options.sessions = ["lint", "types", "unit"]
 
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
-EDITABLE = [
-    *("-e", "packages/echomq-core[cli]"),
-    *("-e", "packages/echomq-redis"),
-    *("-e", "packages/echomq-valkey[embedded]"),
-    *("-e", "packages/echomq-memory"),
-    *("-e", "packages/echomq-testing"),
-]
-FRAMEWORKS = ["-e", "packages/echomq-django", "-e", "packages/echomq-sqlalchemy"]
+PACKAGES = ["core[cli]", "redis", "valkey[embedded]", "memory", "testing", "opentelemetry", "django", "sqlalchemy"]
+EDITABLE = [part for package in PACKAGES for part in ("-e", f"packages/echomq-{package}")]
 TIER_2 = "redis-6.2,redis-8.2,valkey-8.0,valkey-8.1"
 CONTAINER_TOOLS = ["podman", "crun", "unshare", "redis-server", "redis-cli"]
 IN_CONTAINERS = ["tests/conformance", "tests/infra", "tests/testing/test_servers.py"]
 
 
 def _prepare(session: nox.Session) -> None:
-    session.install(*EDITABLE, *FRAMEWORKS, "-e", "packages/echomq-opentelemetry", "--group", "test")
+    session.install(*EDITABLE, "--group", "test")
 
 
 def _pytest(session: nox.Session, *what: str, **env: str) -> None:

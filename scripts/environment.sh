@@ -1,8 +1,9 @@
 # Makes the virtual environment of this checkout; sourced by ./demo and ./test.
 # Needs a POSIX shell and Python 3.10 or newer. Nothing outside the checkout is touched.
 
-packages="-e packages/echomq-core[cli] -e packages/echomq-redis -e packages/echomq-valkey[embedded] -e packages/echomq-memory -e packages/echomq-testing"
-frameworks="-e packages/echomq-django -e packages/echomq-sqlalchemy" # for tests; a demo needs none of them
+packages="-e packages/echomq-core[cli] -e packages/echomq-redis -e packages/echomq-valkey[embedded]"
+# What the tests need as well, and a demo does not.
+others="-e packages/echomq-memory -e packages/echomq-testing -e packages/echomq-opentelemetry -e packages/echomq-django -e packages/echomq-sqlalchemy"
 python=.venv/bin/python
 
 fail() {
