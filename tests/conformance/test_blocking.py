@@ -15,6 +15,7 @@ from echomq.address import parse_url
 from echomq.call import Batch
 from echomq.driver import Connection
 from echomq.errors import ConnectionClosed, ConnectionLost
+from echomq.sync.link import Link
 from support.faults import wait_for_blocked
 from support.proxy import Proxy
 from support.requests import command, run
@@ -55,6 +56,24 @@ def test_turn_within_the_deadline(link: Connection, prefix: str) -> None:
         link.close()
         with pytest.raises(ConnectionClosed):
             reading.result()
+
+
+def test_posted_behind_a_silent_server(driver: str, redis_server: Server, prefix: str, counting: str) -> None:
+    """What is posted behind a request that a frozen server does not answer is done, and shifts nobody's reply."""
+    with contextlib.closing(plugins.connect(redis_server.url, driver=driver)) as link, ThreadPoolExecutor(1) as threads:
+        last = Batch(requests=(run(counting, prefix, args=(1,)), command("INCRBY", prefix, 10)))
+        assert link.send(command("PING")) == b"PONG"
+        assert isinstance(link, Link)
+        assert not link.post(last)  # nothing is waited for
+
+        redis_server.pause()
+        waiting = threads.submit(link.send, command("INCR", prefix))
+        while not link.post(last):
+            time.sleep(0.001)
+        redis_server.resume()
+
+        assert waiting.result() == 1
+        assert link.send(command("GET", prefix)) == b"12"
 
 
 def test_close_from_another_thread(driver: str, redis_server: Server, prefix: str) -> None:

@@ -18,7 +18,6 @@ ASYNCIO_ONLY = frozenset(
         # They are about the event loop, or about coroutines.
         "test_blocked_loop_keeps_locks_and_is_warned_of",
         "test_close_waits_for_a_report_of_many",
-        "test_many_jobs_cost_few_calls",
         "test_callables_of_all_kinds",
         "test_cancel_while_the_loop_is_blocked",
         "test_cancelled_run_gives_jobs_back",

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import attrs
 import pytest
 
 from echomq import Job
@@ -54,7 +55,7 @@ async def _calls(desk: Desk, command: str) -> int:
 @pytest.mark.parametrize("count", [0, 1, 300, 1_500, 4_000])
 async def test_cut_in_a_report_of_many(desk: Desk, proxy: Proxy, direction: Direction, count: int) -> None:
     """A link that breaks within the report of many jobs loses none, runs none again and stores each result once."""
-    through, crowd = Desk(proxy.url, desk.keys, desk.connection), Crowd()
+    through, crowd = attrs.evolve(desk, url=proxy.url), Crowd()
     ids = await desk.add_many(JOBS)
     async with through.working(crowd, concurrency=AT_ONCE) as worker:
         completed, wrong = gathered(worker, "completed", JOBS), []
@@ -76,7 +77,7 @@ async def test_cut_in_a_report_of_many(desk: Desk, proxy: Proxy, direction: Dire
 @pytest.mark.parametrize("count", [100, 400, 2_000])
 async def test_cut_in_a_take_of_many(desk: Desk, proxy: Proxy, count: int) -> None:
     """Jobs that came with the reply of a take that was cut are found, and each runs once."""
-    through, crowd = Desk(proxy.url, desk.keys, desk.connection), Crowd()
+    through, crowd = attrs.evolve(desk, url=proxy.url), Crowd()
     crowd.open.set()
     worker = through.worker(crowd, concurrency=AT_ONCE)
     drained, completed = gathered(worker, "drained", 1), gathered(worker, "completed", JOBS)
@@ -173,7 +174,7 @@ async def test_lost_lock_among_many(desk: Desk) -> None:
 
 async def test_close_waits_for_a_report_of_many(desk: Desk, proxy: Proxy) -> None:
     """Closing while the report of many jobs is under way ends when it is stored, and no job waits again."""
-    through, crowd = Desk(proxy.url, desk.keys, desk.connection), Crowd()
+    through, crowd = attrs.evolve(desk, url=proxy.url), Crowd()
     await desk.add_many(AT_ONCE)
     worker = through.worker(crowd, concurrency=AT_ONCE)
     running = asyncio.ensure_future(worker.run())
@@ -196,7 +197,7 @@ async def test_close_waits_for_a_report_of_many(desk: Desk, proxy: Proxy) -> Non
 
 async def test_forced_close_gives_up_a_report_of_many(desk: Desk, proxy: Proxy) -> None:
     """A forced close ends in time although the report of many jobs is not answered."""
-    through, crowd = Desk(proxy.url, desk.keys, desk.connection), Crowd()
+    through, crowd = attrs.evolve(desk, url=proxy.url), Crowd()
     await desk.add_many(AT_ONCE)
     worker = through.worker(crowd, concurrency=AT_ONCE)
     running = asyncio.ensure_future(worker.run())

@@ -130,10 +130,18 @@ async def test_slots_are_shared(desks: Desks) -> None:
     await group.run("drained")
     assert most == 3
 
-    most = 0
+    all_slots = asyncio.Event()
+
+    async def fill(_: Job) -> None:
+        nonlocal now
+        now += 1
+        if now == 8:
+            all_slots.set()
+        await happens(all_slots.wait())
+
     await desks.add("queue0", 30)
-    await desks.group(dict.fromkeys(names, count), concurrency=8).run("drained")
-    assert most == 8
+    await desks.group(dict.fromkeys(names, fill), concurrency=8).run("drained")
+    assert now == 30
 
 
 async def test_idle_queue_is_heard_beside_a_busy_one(desks: Desks) -> None:

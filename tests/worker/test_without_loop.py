@@ -1,6 +1,7 @@
 """What is the blocking worker's own: threads, connections, signals, and what it refuses."""
 
 import asyncio
+import contextlib
 import inspect
 import os
 import signal
@@ -17,6 +18,7 @@ from echomq import ConnectionClosed, Job, PluginError, UsageError, plugins
 from echomq.hookspecs import hookimpl
 from echomq.middleware import Middleware
 from echomq.sync import Context, Queue, Worker
+from echomq.sync.shift import Shift
 from support.servers import Server
 
 DEADLINE_S = 20.0
@@ -129,8 +131,39 @@ def test_threads_and_connections_are_few(queue: Queue, make_worker: MakeWorker, 
     client.close()
 
 
+def test_many_short_jobs_cost_few_calls_and_threads(
+    queue: Queue, make_worker: MakeWorker, redis_server: Server
+) -> None:
+    """Jobs that end at once are reported several in a call, and by few threads, whatever the concurrency."""
+    ran: list[int] = []
+    queue.add_bulk([("work", number) for number in range(400)])
+    with contextlib.closing(redis_server.client()) as client:
+        client.config_resetstat()
+        make_worker(lambda _: ran.append(threading.get_ident()), concurrency=40, skip_stalled_check=True).run("drained")
+        calls = client.info("commandstats")["cmdstat_evalsha"]["calls"]
+
+    assert len(ran) == 400
+    assert calls < 130
+    assert len(set(ran)) < 30
+
+
+def test_jobs_that_end_are_not_held_up_by_others(queue: Queue, make_worker: MakeWorker) -> None:
+    """The end of a job is stored while those it was taken with go on for long, in as many threads as it takes."""
+    gate = Gate()
+    quick = queue.add_bulk([("quick", number) for number in range(10)])
+    slow = queue.add_bulk([("slow", number) for number in range(10)])
+    worker = make_worker({"quick": nothing, "slow": gate}, concurrency=20)
+    running = threading.Thread(target=worker.run)
+    running.start()
+    until(lambda: len(gate.inside) == 10 and len(queue.get_job_ids("completed")) == len(quick))
+    gate.open.set()
+    until(lambda: len(queue.get_job_ids("completed")) == len(quick) + len(slow))
+    worker.close()
+    running.join(DEADLINE_S)
+
+
 def test_listeners_of_jobs_run_in_their_threads(queue: Queue, make_worker: MakeWorker) -> None:
-    """Events of a job are told in the job's thread, all others in the thread that runs the worker."""
+    """Events of a job are told in threads of jobs, all others in the thread that runs the worker."""
     told: dict[str, int] = {}
     seen: list[int] = []
     worker = make_worker(lambda _: seen.append(threading.get_ident()))
@@ -201,6 +234,40 @@ def test_own_connection_is_left_open(queue: Queue, redis_server: Server, prefix:
     worker.on("drained", connection.close)
     with pytest.raises(ConnectionClosed):
         worker.run()
+
+
+@pytest.mark.parametrize(("ending", "state"), [("returns", "completed"), ("raises", "waiting"), ("goes on", "waiting")])
+def test_forced_close_under_a_frozen_server(
+    queue: Queue, make_worker: MakeWorker, redis_server: Server, ending: str, state: str
+) -> None:
+    """A worker forced to end while its server is frozen leaves no job locked, and none that ended runs again."""
+    gone, inside = threading.Event(), threading.Semaphore(0)
+
+    def work(job: Job, ctx: Context) -> Any:
+        inside.release()
+        if ending == "goes on":
+            return gone.wait(DEADLINE_S)
+        assert ctx.cancelled.wait(DEADLINE_S)
+        if ending == "raises":
+            raise RuntimeError("stopped")
+        return job.data
+
+    queue.add_bulk([("work", number) for number in range(8)])
+    worker = make_worker(work, concurrency=8)
+    running = threading.Thread(target=worker.run)
+    running.start()
+    assert all(inside.acquire(timeout=DEADLINE_S) for _ in range(8))
+    redis_server.pause()
+    begun = time.monotonic()
+    worker.close(0)
+    running.join(DEADLINE_S)
+    assert time.monotonic() - begun < 5
+    redis_server.resume()
+    gone.set()
+
+    until(lambda: len(queue.get_job_ids(state)) == 8)
+    assert not queue.get_job_ids("active")
+    assert sorted(queue.get_job_ids(state)) == sorted(set(queue.get_job_ids(state)))
 
 
 def send_soon(numbers: list[signal.Signals], when: Callable[[], bool], then: Callable[[], object]) -> threading.Thread:
@@ -292,6 +359,28 @@ def test_steered_by_a_signal_handler(queue: Queue, make_worker: MakeWorker) -> N
 
     assert next(wishes) > 300
     assert not queue.get_job_ids("active")
+
+
+def test_steered_in_the_moment_a_run_begins(
+    queue: Queue, make_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked of a worker between two steps of a run that begins is not lost."""
+    together = threading.Barrier(3)
+    worker = make_worker(lambda _: together.wait(DEADLINE_S))
+    begin = Shift
+
+    def begin_while_steered(**settings: Any) -> Any:
+        shift = begin(**settings)
+        worker.resume()
+        worker.concurrency = 3
+        return shift
+
+    monkeypatch.setattr("echomq.sync.worker.Shift", begin_while_steered)
+    queue.add_bulk([("work", number) for number in range(3)])
+    worker.pause()
+    worker.run("drained")
+
+    assert len(queue.get_job_ids("completed")) == 3
 
 
 class Hearing:
@@ -435,7 +524,7 @@ def test_contexts_are_twins() -> None:
     public = [name for name in vars(ours) if not name.startswith("_")]
 
     for name in public:
-        assert name in vars(theirs) or name in {"job", "token"}
+        assert name in vars(theirs) or name in {"job", "token", "rows"}
         if callable(getattr(ours, name, None)):
             ours_takes, theirs_takes = (inspect.signature(getattr(one, name)).parameters for one in (ours, theirs))
             assert list(ours_takes.values()) == list(theirs_takes.values()), name

@@ -312,6 +312,27 @@ def test_lost_reply_of_a_finish_is_searched_for() -> None:
     assert shell.reported(stray=True) == (messages.Adopt(),)
 
 
+def test_reply_lost_during_a_search_is_searched_for_again() -> None:
+    """A search may have passed the place of a job that is lost while it is under way, so another one follows."""
+    shell = busy(concurrency=2)
+    assert shell.reported(stray=True) == (messages.Adopt(),)
+    shell.reported(stray=True)
+
+    shell.taking = None
+    assert shell.tell(messages.Adopted(())) == (messages.Adopt(),)
+    shell.taking = None
+    assert shell.tell(messages.Adopted(())) == (messages.Fetch(2),)
+
+
+def test_search_is_repeated_after_an_outage() -> None:
+    """A search that an outage broke off is done again."""
+    shell = busy()
+    shell.reported(stray=True)
+    shell.failed(ConnectionLost("gone"))
+
+    assert shell.pass_time(1_000)[-1:] == (messages.Adopt(),)
+
+
 def test_stalled_check_repeats_after_its_end() -> None:
     """The next look for stalled jobs comes one interval after the last one ended."""
     shell = idle()

@@ -229,6 +229,11 @@ class Worker:
             )
             if self._manual is not None:
                 self._manual.watch(self._shift.slots.held)
+            # What other threads wished since the shift was made, and before it could be seen.
+            if self._shift.is_paused is not self._is_paused:
+                steering.tell(self, messages.Paused() if self._is_paused else messages.Resumed())
+            if self._shift.options is not self.options:
+                steering.tell(self, messages.ConcurrencyChanged(self.options.concurrency))
             wish, self._wish = self._wish, None
             if wish is not None:
                 self._shift.happened(wish)

@@ -59,6 +59,7 @@ class WorkerState:
         drained: No take found a job since one found nothing.
         ready: The server has answered once.
         stray: A take's reply was lost: a job may be locked for us that we do not know.
+        searching: A search for such jobs is under way. It may miss what is lost after it has begun.
         failures: Takes that failed since the last that did not.
         wait_failures: Waits that failed since the last that did not.
         next_delayed_at: When the earliest delayed job is due.
@@ -81,6 +82,7 @@ class WorkerState:
     drained: bool = False
     ready: bool = False
     stray: bool = False
+    searching: bool = False
     failures: int = 0
     wait_failures: int = 0
     next_delayed_at: int = 0

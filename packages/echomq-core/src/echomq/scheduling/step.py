@@ -138,9 +138,10 @@ def _found_nothing(state: WorkerState, taken: Taken, wall_ms: int, now_ms: int, 
 def _failed(state: WorkerState, happened: Failed, now_ms: int) -> Step:
     # A search is repeated after an outage, but not while closing, nor where the server forbids it: what it
     # would have found is recovered as stalled.
-    searches = happened.may_have_run or (state.stray and is_passing(happened.error))
+    searches = happened.may_have_run or ((state.stray or state.searching) and is_passing(happened.error))
     state = state.but(
         fetching=0,
+        searching=False,
         let_go_at=0,
         stray=searches and state.phase is Phase.OPEN,
         failures=state.failures + 1,
@@ -181,7 +182,7 @@ def _marked(state: WorkerState, happened: Marked, now_ms: int) -> Step:
 
 def _adopted(state: WorkerState, happened: Adopted, now_ms: int) -> Step:
     state = state.but(
-        fetching=0, stray=False, failures=0, retry_at=0, let_go_at=0, running=state.running + len(happened.found)
+        fetching=0, searching=False, failures=0, retry_at=0, let_go_at=0, running=state.running + len(happened.found)
     )
     return _then(state, now_ms, tuple(action for job, take in happened.found for action in _use(state, job, take)))
 
@@ -278,7 +279,7 @@ def _occupy(state: WorkerState, now_ms: int) -> Step:
     if state.fetching or state.free <= 0 or state.retry_at:
         return state, ()
     if state.stray:
-        return state.but(fetching=1), (Adopt(),)
+        return state.but(fetching=1, stray=False, searching=True), (Adopt(),)
     if state.limited_until:
         return state, ()
     if state.pace.until_drained and _is_drained(state, now_ms):
@@ -318,7 +319,7 @@ def _close(state: WorkerState, now_ms: int) -> Step:
         state, actions = state.but(let_go_at=0), (*actions, StopFetching())
     if state.stray and not state.fetching:
         state, actions = (
-            state.but(fetching=1, let_go_at=now_ms + LET_GO_MS),
+            state.but(fetching=1, stray=False, searching=True, let_go_at=now_ms + LET_GO_MS),
             (*actions, Adopt()),
         )
     if state.phase is Phase.CLOSING and 0 < state.cut_at <= now_ms:

@@ -48,7 +48,7 @@ class Fetching:
 
     def fetch(self, count: int) -> None:
         """Take the next jobs, so many at most."""
-        takes = [self._new_take() for _ in range(count)]
+        takes = [self.take() for _ in range(count)]
         self._begin(lambda: self._taken(takes))
 
     def search(self) -> None:
@@ -76,7 +76,8 @@ class Fetching:
             event = Failed(error, getattr(error, "may_have_run", False), _dice())
         self.ended(event, claim)
 
-    def _new_take(self, token: str | None = None) -> Take:
+    def take(self, token: str | None = None) -> Take:
+        """Return how to take a job, with a new token unless one is given."""
         if token is None:
             token = f"{self._owner}{self._takes}"
             self._takes += 1
@@ -101,7 +102,7 @@ class Fetching:
 
         found = perform(self.connection, stray_jobs(self.keys, self._owner, held))
         # A slot whose report is under way has the lock of the job that comes along, and will hold it.
-        return Adopted(tuple((job, self._new_take(token)) for job, token in found if token not in tokens))
+        return Adopted(tuple((job, self.take(token)) for job, token in found if token not in tokens))
 
 
 def _dice() -> float:

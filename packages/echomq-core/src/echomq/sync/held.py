@@ -26,9 +26,9 @@ class Held:
         job: The job.
         take: How it was taken.
         context: Its ``ctx``.
-        outcome: What to report without running it.
+        outcome: How it ended, or what to report without running it.
         renewed_at_s: When the lock was taken or renewed, on the monotonic clock.
-        thread: Id of the thread that works on it.
+        thread: Id of the thread that works on it, or tells of its end.
         reporting: A call that releases the lock is under way.
         lost: The lock is not ours any more.
         cut: The worker closes and does not wait longer.

@@ -10,6 +10,7 @@ Source: design.md section 4.
 import os
 import random
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Generator
@@ -30,6 +31,9 @@ __all__ = ["Dialler", "Link"]
 T = TypeVar("T")
 
 _READ_BYTES = 64 * 1024
+
+_POST_S = 1.0
+"""How long the system may take to accept what nobody waits for."""
 
 
 class Dialler(Protocol):
@@ -72,6 +76,12 @@ class _Open:
     parser: Parser
     known: set[str] = attrs.field(factory=set)
     heard: bool = False
+    waits: threading.Lock = attrs.field(factory=threading.Lock)
+    """Guards what follows."""
+    is_waiting: bool = False
+    """A request was written, and its reply is waited for."""
+    is_posted: bool = False
+    """More was written behind it, whose replies nobody wants."""
 
 
 @attrs.frozen
@@ -148,6 +158,34 @@ class Link:
                     lines = exchange.send(self._round_trip(lines, repeatable, deadline))
             except StopIteration as done:
                 return list(done.value)
+
+    def post(self, batch: Batch) -> bool:
+        """Write requests behind one whose reply is waited for in vain, and want no reply; then the link has served.
+
+        For last words to a server that does not answer, from a process that cannot wait. They are
+        carried out whenever the server goes on reading.
+
+        Returns:
+            False if nothing was written: no reply is waited for, or this link cannot be written to meanwhile.
+        """
+        opened = self._open
+        if opened is None or self._pid != os.getpid() or isinstance(opened.sock, ssl.SSLSocket):
+            return False
+        lines, taught = [], set[str]()
+        for request in batch.requests:
+            # The server need not know the script, and cannot say so.
+            is_new = isinstance(request, ScriptCall) and request.script not in taught
+            lines.append(text_parts(request) if is_new and isinstance(request, ScriptCall) else parts(request))
+            taught.update({request.script} if isinstance(request, ScriptCall) else ())
+        data = b"".join([packed(self.dialler.resp, line) for line in lines])
+        with opened.waits:
+            if not opened.is_waiting:
+                return False
+            opened.is_posted = True
+            with suppress(OSError):  # the link is as good as lost, and so is what was to be said
+                opened.sock.settimeout(_POST_S)
+                opened.sock.sendall(data)
+        return True
 
     def server(self) -> ServerInfo:
         """See :meth:`echomq.driver.Connection.server`."""
@@ -243,8 +281,11 @@ class Link:
         try:
             opened.sock.settimeout(max(0.001, deadline.left_s()))
             opened.sock.sendall(data)
+            opened.is_waiting = True
             while len(replies) < count:
                 replies += self._read(opened, deadline)
+            with opened.waits:
+                opened.is_waiting = False
         except BaseException as error:
             self._drop()
             if isinstance(error, TimeoutError):
@@ -253,6 +294,9 @@ class Link:
                 raise self._broken(opened, error) from error
             raise
         self._attempts.succeeded()
+        if opened.is_posted:
+            self._drop()
+            del replies[count:]
         # The outcomes of MULTI/EXEC are in the last of several replies.
         if is_demoted(*replies, *(replies[-1] if count > 1 and isinstance(replies[-1], list) else ())):
             self._drop()

@@ -249,9 +249,9 @@ class Manual:
                     fetched.settled(LockMissing("moveToFinished", fetched.job.id) if lost else record.untold)
             self._grant()
 
-    def has_room(self) -> bool:
+    def room_for(self, _: int) -> int:
         """No job comes along unasked."""
-        return False
+        return 0
 
 
 def _answer(asked: Future[FetchedJob | None], failure: BaseException | None) -> None:

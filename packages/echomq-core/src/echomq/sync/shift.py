@@ -13,35 +13,33 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import attrs
 
+from echomq.calls.batches import Terms
 from echomq.calls.locks import move_stalled_jobs_to_wait
-from echomq.clock import mono_ms, wall_ms
+from echomq.clock import wall_ms
 from echomq.complaints import Complaints
 from echomq.driver import Connection
 from echomq.errors import ConnectionClosed, EchoMQError
 from echomq.keys import Keys
 from echomq.listening import Listening
-from echomq.options import WorkerOptions
+from echomq.options import Keep, WorkerOptions
 from echomq.presence import DEADLINE_MS, LAST_WORD_MS, Presence
 from echomq.scheduling import messages
-from echomq.scheduling.outcome import HandedBack
-from echomq.scheduling.settling import Settled
-from echomq.scheduling.state import Phase, WorkerState, opening_state
-from echomq.scheduling.step import step
-from echomq.scheduling.timing import alarm_at
+from echomq.scheduling.state import Phase, opening_state
 
 from .control import Control
 from .errands import Errand, Errands
 from .fetching import Fetching
 from .held import Held
+from .mind import Mind
 from .processing import JobRunner
 from .renewal import Lease, Renewal
+from .rounds import Rounds
 from .slots import Slots
-from .threads import Threads
 from .turns import Access
 from .waiting import Waiting
 
@@ -66,9 +64,7 @@ class Shift:
         turn: Who says when slots may be used; None: always.
         is_paused: Begin with taking nothing.
         shared: What the lifespan gave to all jobs.
-        state: What the worker knows.
         slots: The jobs it holds.
-        threads: Those that run jobs.
         thread: Id of the thread that runs the worker.
         is_over: Nothing is left to do.
         answered_at_s: When the server last answered, on the monotonic clock.
@@ -84,15 +80,13 @@ class Shift:
     turn: Access | None = None
     is_paused: bool = False
     shared: Any = None
-    state: WorkerState = attrs.field(init=False)
     slots: Slots = attrs.field(init=False)
-    threads: Threads = attrs.field(init=False)
     thread: int = attrs.field(init=False, factory=threading.get_ident)
     is_over: bool = attrs.field(init=False, default=False)
     answered_at_s: float = attrs.field(init=False, factory=time.monotonic)
-    _mind: threading.Lock = attrs.field(init=False, factory=threading.Lock)
-    _alarm_at: int = attrs.field(init=False, default=0)
+    _mind: Mind = attrs.field(init=False)
     _complaints: Complaints = attrs.field(init=False)
+    _rounds: Rounds = attrs.field(init=False)
     _fetching: Fetching = attrs.field(init=False)
     _waiting: Waiting = attrs.field(init=False)
     _renewal: Renewal = attrs.field(init=False)
@@ -103,37 +97,52 @@ class Shift:
     def __attrs_post_init__(self) -> None:
         """Set the shift up; nothing is sent yet."""
         options = self.options
-        self.state = opening_state(options, until_drained=self.until_drained, is_paused=self.is_paused)
+        self._mind = mind = Mind(
+            state=opening_state(options, until_drained=self.until_drained, is_paused=self.is_paused),
+            turn=self.turn,
+            want=lambda actions: self._rounds.want(actions),
+            keep_time=lambda: self.post(_awake),
+        )
         self._complaints = Complaints(self.keys.queue, self.listening)
-        self.threads = Threads(f"echomq-job-{self.keys.queue}")
         self.slots = Slots(
             connection=self.connection,
             options=options,
             run=self.run,
-            takes_more=self._takes_more,
+            room_for=mind.room_for,
             tell=self.listening.call,
             complain=self._complain,
             answered=self._answered,
-            left_ms=self._left_ms,
+            left_ms=mind.left_ms,
             shared=self.shared,
             later=self.errands.add_later,
-            go_on=self._start,
+            go_on=lambda held: self._rounds.start(held),
         )
+        self._rounds = Rounds(
+            mind=mind,
+            slots=self.slots,
+            connection=self.connection,
+            terms=lru_cache(maxsize=64)(self._new_terms),
+            started=lambda: self._control.started(),
+            note=self._note,
+            post=self.post,
+            name=f"echomq-job-{self.keys.queue}",
+        )
+        start = self._rounds.threads.start
         self._fetching = Fetching(
             keys=self.keys,
             options=options,
             connection=self.connection,
-            start=self.threads.start,
+            start=start,
             ended=self._fetched,
-            held=self._held,
+            held=self._rounds.held,
         )
         self._waiting = Waiting(
             keys=self.keys,
             name=options.name,
             connection=self.connection,
-            start=self.threads.start,
+            start=start,
             ended=self._waited,
-            failed=lambda error, is_wanted: self._tell_if(is_wanted, messages.WaitFailed(error, _dice())),
+            failed=lambda error, is_wanted: mind.happened(messages.WaitFailed(error, _dice()), is_wanted),
             complain=self._complain,
         )
         self._renewal = self._make_renewal()
@@ -143,18 +152,18 @@ class Shift:
             connect=self.connection.dedicated,
             slots=self.slots,
             later=self.errands.add_later,
-            start=self.threads.start,
+            start=start,
         )
         self._perform = {
             messages.Fetch: lambda action: self._fetch(action.count),
             messages.StopFetching: lambda _: self._fetching.stop(),
             messages.Adopt: lambda _: self._fetching.search(),
             messages.Wait: lambda action: self._waiting.wait(action.timeout_ms),
-            messages.StopWaiting: lambda _: self._waiting.stop(is_last=self.state.phase is not Phase.OPEN),
-            messages.CheckStalled: lambda _: self.threads.start(self._look_for_stalled),
+            messages.StopWaiting: lambda _: self._waiting.stop(is_last=mind.state.phase is not Phase.OPEN),
+            messages.CheckStalled: lambda _: start(self._look_for_stalled),
             messages.Complain: lambda action: self._complaints.tell(action.error),
             messages.Announce: lambda action: self.listening.call(action.event),
-            messages.Cut: lambda _: self.slots.cut(self._given_up),
+            messages.Cut: lambda _: self.slots.cut(self._rounds.given_up),
             messages.Stop: self._stop,
         }
 
@@ -162,7 +171,7 @@ class Shift:
 
     def begin(self) -> None:
         """Begin to work, unless the end was asked for before."""
-        if self.state.phase is Phase.ENDED:
+        if self._mind.state.phase is Phase.ENDED:
             return
         if not self.options.skip_lock_renewal:
             self._renewal.start()
@@ -171,9 +180,7 @@ class Shift:
 
     def alarm_s(self) -> float | None:
         """Return when :meth:`ring` is due if nothing happens before, on the monotonic clock."""
-        with self._mind:
-            self._alarm_at = at = alarm_at(self.state)
-        return at / 1000 if at else None
+        return self._mind.alarm_s()
 
     def ring(self) -> None:
         """Look at the clock."""
@@ -192,7 +199,7 @@ class Shift:
         """Let go of everything; jobs are done or given back by now."""
         self._control.close()
         self._renewal.stop()
-        self.threads.close(_JOIN_S)
+        self._rounds.threads.close(_JOIN_S)
         if self._presence.is_told:
             with contextlib.suppress(EchoMQError):
                 self.connection.send_batch(self._presence.leaving(), deadline_ms=LAST_WORD_MS)
@@ -214,29 +221,10 @@ class Shift:
 
     def happened(self, event: messages.Happened) -> None:
         """Tell ``step`` what happened; what it wants is done by the thread that runs the worker."""
-        with self._mind:
-            self._want(self._step(event))
+        self._mind.happened(event)
 
-    def _step(self, event: messages.Happened) -> tuple[messages.Action, ...]:
-        """Decide, while this thread has ``_mind``."""
-        before = self.state
-        self.state, actions = step(before, event, mono_ms())
-        if self.state is not before:
-            at = alarm_at(self.state)
-            if at and not 0 < self._alarm_at <= at:
-                self.post(_awake)
-            if self.turn is not None:
-                self.turn.using(self.state.running, is_open=self.state.phase is Phase.OPEN)
-        return actions
-
-    def _want(self, actions: tuple[messages.Action, ...]) -> None:
-        """Note what is to be done, in the order in which it was decided."""
-        for action in actions:
-            if isinstance(action, messages.Run | messages.GiveBack):
-                # Held from now on: a search for strays must see each job that is known.
-                self.post(partial(self._start, self._hold(action)))
-            else:
-                self.post(partial(self._perform[type(action)], action))
+    def _note(self, action: messages.Action) -> None:
+        self.post(partial(self._perform[type(action)], action))
 
     def _complain(self, error: BaseException) -> None:
         self.post(partial(self._complaints.tell, error))
@@ -246,51 +234,10 @@ class Shift:
         if self._complaints.in_outage:
             self.post(self._complaints.answered)
 
-    def _left_ms(self) -> int | None:
-        return max(0, self.state.cut_at - mono_ms()) if self.state.cut_at else None
-
-    # -- jobs ---------------------------------------------------------------------------------------
-
-    def _hold(self, action: messages.Run | messages.GiveBack) -> Held:
-        self._control.started()
-        return self.slots.hold(action.job, action.take, HandedBack() if isinstance(action, messages.GiveBack) else None)
-
-    def _start(self, held: Held) -> None:
-        self.threads.start(partial(self._work, held))
-
-    def _work(self, held: Held | None) -> None:
-        """Run a job, and those that its reports bring along."""
-        while held is not None:
-            settled = self.slots.work(held)
-            if settled is None:
-                return
-            held = self._release(held, settled)
-
-    def _release(self, held: Held, settled: Settled) -> Held | None:
-        with self._mind:
-            # At once with what follows: a search must see the slot with the old job or with the new one.
-            if not self.slots.release(held):
-                return None
-            return self._take_over(self._step(self.slots.report(held, settled)))
-
-    def _take_over(self, actions: tuple[messages.Action, ...]) -> Held | None:
-        """Hold the job that is to be run first, for the present thread; the rest is for the other."""
-        own: Held | None = None
-        if actions and isinstance(actions[0], messages.Run):
-            own = self._hold(actions[0])
-            actions = actions[1:]
-        self._want(actions)
-        return own
-
-    def _given_up(self, held: Held) -> None:
-        with self._mind:
-            if self.slots.release(held):
-                self._want(self._step(messages.Reported(held.take, None, wall_ms())))
-
     # -- what step wants ----------------------------------------------------------------------------
 
-    def _takes_more(self) -> bool:
-        return self.state.takes_more and (self.turn is None or self.turn.has_room())
+    def _new_terms(self, keep: Keep | None) -> Terms:
+        return Terms(keys=self.keys, take=self._fetching.take(""), keep=keep, metrics_points=self.options.metrics)
 
     def _fetch(self, count: int) -> None:
         turn = self.turn
@@ -301,7 +248,7 @@ class Shift:
             self._waiting.wake_others()
 
     def _granted(self, turn: Access, count: int) -> None:
-        if count and self.state.phase is Phase.OPEN and not self.state.paused:
+        if count and self._mind.state.phase is Phase.OPEN and not self._mind.state.paused:
             self._fetching.fetch(count)
             return
         self.happened(messages.NotFetched())
@@ -310,27 +257,13 @@ class Shift:
     def _fetched(self, event: messages.Happened, is_wanted: Callable[[], bool]) -> None:
         if not isinstance(event, messages.Failed):
             self._answered()
-        with self._mind:
-            if not is_wanted():
-                return
-            own = self._take_over(self._step(event))
-        if self.turn is not None:
-            self.turn.fetched()
-        self._work(own)
-
-    def _held(self) -> tuple[set[str], set[str]]:
-        with self._mind:
-            held = list(self.slots.held)
-        return {one.job.id for one in held}, {one.token for one in held}
+        then = self._rounds.taken(event, is_wanted)
+        if then is not None:
+            then()
 
     def _waited(self, marked: messages.Marked, is_wanted: Callable[[], bool]) -> None:
         self._answered()
-        self._tell_if(is_wanted, marked)
-
-    def _tell_if(self, is_wanted: Callable[[], bool], event: messages.Happened) -> None:
-        with self._mind:
-            if is_wanted():
-                self._want(self._step(event))
+        self._mind.happened(marked, is_wanted)
 
     def _look_for_stalled(self) -> None:
         options = self.options
@@ -358,11 +291,11 @@ class Shift:
 
     def _ticked(self) -> None:
         """Tell of the worker if it is time to; called in the thread."""
-        if self.state.phase is Phase.OPEN and self._presence.is_due():
-            self.threads.start(self._tell_presence)
+        if self._mind.state.phase is Phase.OPEN and self._presence.is_due():
+            self._rounds.threads.start(self._tell_presence)
 
     def _tell_presence(self) -> None:
-        batch = self._presence.telling(self.state.concurrency, [held.job for held in list(self.slots.held)])
+        batch = self._presence.telling(self._mind.state.concurrency, [held.job for held in list(self.slots.held)])
         with contextlib.suppress(EchoMQError):  # of an outage the worker's other calls tell
             self.connection.send_batch(batch, deadline_ms=DEADLINE_MS)
 

@@ -18,14 +18,13 @@ from typing import Any, TypeVar
 
 import attrs
 
-from echomq.call import Batch, ScriptCall
-from echomq.calls.fetch import Take, move_job_from_active_to_wait
+from echomq.call import ScriptCall
+from echomq.calls.fetch import Take
 from echomq.clock import local_zone, wall_ms
 from echomq.complaints import log_failure
 from echomq.driver import Connection
 from echomq.errors import (
     ConnectionClosed,
-    EchoMQError,
     JobTimedOut,
     ProtocolError,
     ScriptError,
@@ -53,6 +52,7 @@ from echomq.scheduling.timing import pause_ms
 from echomq.signals import JobCancelled, Unrecoverable
 
 from .context import Context
+from .cutting import last_words
 from .held import Held
 from .processing import JobRunner
 from .run import drive
@@ -61,9 +61,6 @@ from .stopping import GRACE_S, Detached, attempt, detach, stop
 __all__ = ["Slots"]
 
 T = TypeVar("T")
-
-_LAST_WORD_MS = 1_000
-"""How long jobs that do not end are tried to be given back."""
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -74,7 +71,7 @@ class Slots:
         connection: For all calls but the blocking ones; shared by all threads.
         options: The worker's.
         run: The user's function.
-        takes_more: Tells whether a finish may bring the next job along.
+        room_for: Tells how many jobs may come along when so many end.
         tell: Calls the listeners of a local event.
         complain: Told about errors that are not the job's.
         answered: Told when the server has answered a report.
@@ -83,12 +80,13 @@ class Slots:
         go_on: Lets another thread work on a job.
         shared: What the lifespan gave to all jobs.
         held: The jobs; a dict for its order, and because copying it is safe in any thread.
+        report_turn: Whoever has it may send a report.
     """
 
     connection: Connection
     options: WorkerOptions
     run: JobRunner
-    takes_more: Callable[[], bool]
+    room_for: Callable[[int], int]
     tell: Callable[..., None]
     complain: Callable[[BaseException], None]
     answered: Callable[[], None]
@@ -97,6 +95,7 @@ class Slots:
     go_on: Callable[[Held], None]
     shared: Any = None
     held: dict[Held, None] = attrs.field(init=False, factory=dict)
+    report_turn: threading.Lock = attrs.field(init=False, factory=threading.Lock)
     _changed: threading.Condition = attrs.field(init=False, factory=threading.Condition)
     _variables: Variables = attrs.field(init=False, factory=copy_context)
     """Context variables of the start, so that no job sees those of another."""
@@ -119,31 +118,46 @@ class Slots:
             self._changed.notify_all()
         return known
 
-    def work(self, held: Held) -> Settled | None:
-        """Process a job in the present thread and report how it ended; raises nothing.
+    def work(self, held: Held) -> Outcome | None:
+        """Process a job in the present thread; raises nothing.
 
         Returns:
-            None if another thread has reported it meanwhile.
+            How it ended; None if another thread has reported it meanwhile.
         """
         held.thread = threading.get_ident()
-        settled = Settled()
         try:
             outcome = held.outcome or self._attempt(held)
-            settled = self._settle(held, outcome)
+        except Detached:
+            return None
+        except BaseException as error:  # noqa: BLE001  # whatever it is, the slot must be free again
+            self.complain(error)
+            outcome = of_unknown_backoff(held.job, error)
+        held.outcome = outcome
+        return outcome
+
+    def report(self, held: Held, outcome: Outcome, *, is_repeated: bool = False) -> Settled:
+        """Report how a job ended, and tell the listeners; raises nothing.
+
+        Args:
+            held: The job.
+            outcome: How.
+            is_repeated: A batch may have reported it already.
+        """
+        settled = Settled()
+        try:
+            settled = self._settle(held, outcome, is_repeated=is_repeated)
             if settled.refused is not None:
                 held.untold = settled.refused
                 outcome = self._judge(held.job, settled.refused)
                 settled = self._settle(held, outcome)
-            self._announce(held, outcome, settled)
-        except Detached:
-            return None
+            self.announce(held, outcome, settled)
         except BaseException as error:  # noqa: BLE001  # whatever it is, the slot must be free again
             held.untold = error
             if not held.given_up.is_set():
                 self.complain(error)
         return settled
 
-    def report(self, held: Held, settled: Settled) -> Reported:
+    def released(self, held: Held, settled: Settled) -> Reported:
         """Return what a released slot tells the mind."""
         return Reported(held.take, settled.taken, wall_ms(), settled.limited_ms, settled.stray)
 
@@ -207,13 +221,18 @@ class Slots:
             self.complain(problem)
             return of_unknown_backoff(job, error)
 
-    def _settle(self, held: Held, outcome: Outcome) -> Settled:
+    def _settle(self, held: Held, outcome: Outcome, *, is_repeated: bool = False) -> Settled:
         if held.lost or held.given_up.is_set():
             return Settled()
-        plan = settle(held.job, outcome, held.take, self.options, fetch=self.takes_more(), now_ms=wall_ms())
+        fetch = self.room_for(1) > 0
+        plan = settle(
+            held.job, outcome, held.take, self.options, fetch=fetch, now_ms=wall_ms(), is_repeated=is_repeated
+        )
         return drive(plan, partial(self._do, held=held))
 
-    def _announce(self, held: Held, outcome: Outcome, settled: Settled) -> None:
+    def announce(self, held: Held, outcome: Outcome, settled: Settled) -> None:
+        """Tell the listeners how a job ended; what was reported with others may be told by another thread."""
+        held.thread = threading.get_ident()
         if held.given_up.is_set():
             return
         self.answered()
@@ -273,7 +292,7 @@ class Slots:
         held.context.cancel()
 
     def cut(self, released: Callable[[Held], None]) -> None:
-        """End all jobs now: ask them to, and give back those that do not end.
+        """End all jobs now: ask them to, and give back those that do not end; see :mod:`echomq.sync.cutting`.
 
         Args:
             released: Told each that did not.
@@ -288,21 +307,9 @@ class Slots:
             left = [held for held in running if held in self.held]
             for held in left:
                 held.given_up.set()
-        self._give_back([held for held in left if not held.reporting and not held.lost])
+        last_words(self.connection, [held for held in left if not held.lost], self.options, self.complain)
         for held in left:
             released(held)
-
-    def _give_back(self, left: list[Held]) -> None:
-        if not left:
-            return
-        calls = tuple(move_job_from_active_to_wait(held.job.keys, held.job.id, held.token) for held in left)
-        try:
-            outcomes = self.connection.send_batch(Batch(requests=calls), deadline_ms=_LAST_WORD_MS)
-        except EchoMQError as error:
-            outcomes = [error]
-        for outcome in outcomes:
-            if isinstance(outcome, EchoMQError):
-                self.complain(outcome)
 
     def idle(self) -> None:
         """Wait until no job is held."""
@@ -335,9 +342,20 @@ class Slots:
         if isinstance(request, SitOut):
             self._sit_out(request, held, held.given_up if held is not None else given_up)
             return None
-        if held is not None:
+        if held is None:
+            return self.connection.send(request)
+        # In turn, so that of all reports but one it is certain that nothing was sent.
+        with self.report_turn:
             self._begin_to_report(held)
-        return self.connection.send(request)
+            return self.connection.send(request)
+
+    def begins_to_report(self, held: Held) -> bool:
+        """Leave the lock of a job to its report; False if the job is not ours any more."""
+        with self._changed:
+            if held.given_up.is_set() or held.lost:
+                return False
+            held.reporting = True
+            return True
 
     def _begin_to_report(self, held: Held) -> None:
         with self._changed:

@@ -35,8 +35,8 @@ class Access(Protocol):
         """Tell how many jobs run now, and whether more are wanted."""
         ...
 
-    def has_room(self) -> bool:
-        """Tell whether a job may come along when one ends."""
+    def room_for(self, ending: int) -> int:
+        """Return how many jobs may come along when so many end."""
         ...
 
 
@@ -74,7 +74,7 @@ class Turn:
             if not is_open:
                 self.share.stop()
 
-    def has_room(self) -> bool:
-        """Tell whether a job may come along when one ends."""
+    def room_for(self, ending: int) -> int:
+        """Return how many jobs may come along when so many end."""
         with self.lock:
-            return self.share.room_for(1) > 0
+            return self.share.room_for(ending)

@@ -163,9 +163,9 @@ class Worker:
     def on(self, event: str, listener: Callable[..., Any] | None = None) -> Any:
         """Call a listener, a plain function, at a local event; also as a decorator, ``@worker.on("failed")``.
 
-        What a listener raises is logged and told as ``error``; it never reaches a job. Listeners of ``active``,
-        ``progress``, ``completed`` and ``failed`` are called in the thread of their job, all others in the one
-        that runs the worker, which does nothing else meanwhile.
+        What a listener raises is logged and told as ``error``; it never reaches a job. Listeners of ``active`` and
+        ``progress`` are called in the thread of their job, those of ``completed`` and ``failed`` in a thread of
+        jobs, all others in the one that runs the worker, which does nothing else meanwhile.
 
         Args:
             event: One of :data:`~echomq.listening.EVENTS`, which tells the arguments.
@@ -255,6 +255,11 @@ class Worker:
             )
             self._gone.clear()
             self._shift = shift
+        # What was wished since the shift was made, and before it could be seen.
+        if shift.is_paused is not self._is_paused:
+            steering.tell(self, messages.Paused() if self._is_paused else messages.Resumed())
+        if shift.options is not self.options:
+            steering.tell(self, messages.ConcurrencyChanged(self.options.concurrency))
         wish, self._wish = self._wish, None
         if wish is not None:
             shift.happened(wish)
