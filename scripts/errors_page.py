@@ -106,7 +106,10 @@ def _code(text: str) -> str:
 
 
 def _subclasses(cls: type[errors.EchoMQError]) -> list[type[errors.EchoMQError]]:
-    return [sub for sub in cls.__subclasses__() if sub.__module__ in (errors.__name__, signals.__name__)]
+    """Return the errors right below one, those with a section of their own in the order of the page."""
+    sections = list(_SECTIONS)
+    subs = [sub for sub in cls.__subclasses__() if sub.__module__ in (errors.__name__, signals.__name__)]
+    return sorted(subs, key=lambda sub: sections.index(sub) if sub in _SECTIONS else 0)
 
 
 def _tree(cls: type[errors.EchoMQError], depth: int = 0) -> list[str]:

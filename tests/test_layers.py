@@ -18,7 +18,8 @@ import echomq.sync
 from support.imports import SOURCES, Module, modules, reaches
 
 TREE = [
-    *("version", "errors", "checks", "moments", "states", "keys", "signals", "keywords"),
+    *("version", "errors.roots", "errors.usage", "errors.scripts", "errors.outcomes", "errors.links", "errors"),
+    *("checks", "moments", "states", "keys", "signals", "keywords"),
     *("texts", "codec", "backoff", "repeat", "retention", "worker_options", "options", "stored_options"),
     *("late", "job", "hash_slots", "call", "replies", "events", "entries"),
     *("calls", "calls.add", "calls.fetch", "calls.finish", "calls.locks", "calls.change", "calls.family"),
@@ -34,7 +35,18 @@ TREE = [
     *("scheduling", "scheduling.state", "scheduling.messages", "scheduling.timing", "scheduling.outcome"),
     *("scheduling.settling", "scheduling.weights", "scheduling.batching", "scheduling.attempts", "scheduling.step"),
     *("processors", "shares", "health"),
-    *("driver", "address", "resp", "links", "cluster", "sentinel", "client_errors", "client_settings"),
+    *(
+        "driver",
+        "address",
+        "resp",
+        "links",
+        "cluster_requests",
+        "slot_table",
+        "cluster",
+        "sentinel",
+        "client_errors",
+        "client_settings",
+    ),
     # SHELLS begin here: they read files, clocks and sockets.
     *("clock", "surroundings", "presence", "current", "logs", "complaints", "listening", "freeze", "scripts"),
     *("exchange", "layers", "middleware"),
