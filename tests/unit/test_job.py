@@ -1,5 +1,6 @@
 """Jobs: made from options, read from hashes that any client of any age wrote."""
 
+import pickle
 from datetime import datetime, timezone
 from typing import Any
 
@@ -70,6 +71,18 @@ def test_all_forms_of_a_hash() -> None:
     for other in (as_texts, as_mapping, as_bytes_mapping):
         for name in ("name", "data", "options", "progress", "parent", "stacktrace", "timestamp_ms", "attempts_made"):
             assert getattr(other, name) == getattr(job, name)
+
+
+def test_fields_that_are_read_late() -> None:
+    """A job whose hash is kept as it came is the same as one that was read at once, copied and sent elsewhere too."""
+    special = ("defa", "rjk", "deid", "parentKey", "parent", "later")
+    fields = {name: value for name, value in TAKEN.items() if name not in special}
+    at_once = Job.from_hash(KEYS, "2", {name.encode(): value.encode() for name, value in fields.items()})
+
+    assert Job.from_hash(KEYS, "2", flat(fields)) == at_once
+    assert attrs.evolve(Job.from_hash(KEYS, "2", flat(fields)), name="other") == attrs.evolve(at_once, name="other")
+    assert pickle.loads(pickle.dumps(Job.from_hash(KEYS, "2", flat(fields)))) == at_once  # noqa: S301  # our own bytes
+    assert repr(Job.from_hash(KEYS, "2", flat(fields))) == repr(at_once)
 
 
 def test_absent_fields() -> None:
