@@ -29,6 +29,7 @@ class Contender:
         server: Kind of server it works on.
         size: Share of a scenario's jobs it is given, so that each run lasts about as long.
         shares_keys: Whether it speaks the shared protocol, and so can be filled and checked from outside.
+        loop: Event loop it runs in; empty for that of the standard library.
     """
 
     title: str
@@ -37,10 +38,14 @@ class Contender:
     server: str = "redis"
     size: float = 0.05
     shares_keys: bool = False
+    loop: str = ""
 
 
 CONTENDERS = {
     "echomq": Contender(title="EchoMQ", program="echomq_peer.py", size=1, shares_keys=True),
+    "echomq_uvloop": Contender(
+        title="EchoMQ with uvloop", program="echomq_peer.py", size=1, shares_keys=True, loop="uvloop"
+    ),
     "echomq_valkey": Contender(
         title="EchoMQ on Valkey", program="echomq_peer.py", server="valkey", size=1, shares_keys=True
     ),

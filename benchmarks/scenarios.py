@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["SCENARIOS", "Run", "Scenario", "fill", "measure"]
 
 PROTOCOL = ("echomq", "echomq_valkey", "bullmq_node", "bullmq_python")
+LOOPS = ("echomq_uvloop",)
 ASYNC = ("arq", "saq", "taskiq", "streaq")
 THREADS = ("dramatiq", "celery", "huey")
-EVERYONE = (*PROTOCOL, *ASYNC, *THREADS)
+EVERYONE = (*LOOPS, *PROTOCOL, *ASYNC, *THREADS)
 RUN_WITHIN_S = 120
 MILLION_WITHIN_S = 900
 DELAYED_IN_S = 4.0
@@ -73,16 +74,16 @@ SCENARIOS = {
         title="add, one at a time", mode="add", who=(*EVERYONE, "rq"), count=4_000, least=1_000, shown=_ADD
     ),
     "add-50": Scenario(
-        title="add, 50 in flight", mode="add", who=(*PROTOCOL, *ASYNC), count=20_000, concurrency=50, shown=_ADD
+        title="add, 50 in flight", mode="add", who=(*LOOPS, *PROTOCOL, *ASYNC), count=20_000, concurrency=50, shown=_ADD
     ),
     "bulk": Scenario(
-        title="add in bulks of 1,000", mode="bulk", who=(*PROTOCOL, "streaq", "rq"), count=40_000, least=2_000
+        title="add in bulks of 1,000", mode="bulk", who=(*LOOPS, *PROTOCOL, "streaq", "rq"), count=40_000, least=2_000
     ),
     "drain-1": Scenario(title="no-op jobs, concurrency 1", mode="work", who=(*EVERYONE, "rq"), count=5_000, least=300),
     "drain-10": Scenario(title="no-op jobs, concurrency 10", mode="work", who=EVERYONE, count=20_000, concurrency=10),
     "drain-50": Scenario(title="no-op jobs, concurrency 50", mode="work", who=EVERYONE, count=20_000, concurrency=50),
     "drain-200": Scenario(
-        title="no-op jobs, concurrency 200", mode="work", who=(*PROTOCOL, *ASYNC), count=20_000, concurrency=200
+        title="no-op jobs, concurrency 200", mode="work", who=(*LOOPS, *PROTOCOL, *ASYNC), count=20_000, concurrency=200
     ),
     "sleep": Scenario(
         title="jobs of 5 ms, concurrency 100", mode="work", who=EVERYONE, count=20_000, concurrency=100, sleep_ms=5
@@ -185,7 +186,13 @@ def measure(scenario: Scenario, name: str, server: PrivateServer) -> Run | None:
         count = 20  # it looks for jobs twice a second, and then takes as many as it may run at once
     mode = scenario.mode
     task = {"mode": mode, "count": count, "concurrency": scenario.concurrency, "sleep_ms": scenario.sleep_ms}
-    task |= {"queue": "bench", "port": server.port, "url": server.url, "node_folder": str(NODE_FOLDER)}
+    task |= {
+        "queue": "bench",
+        "port": server.port,
+        "url": server.url,
+        "node_folder": str(NODE_FOLDER),
+        "loop": contender.loop,
+    }
     if mode.startswith("ceiling"):
         return ceiling_of(server, task, fill)
     if not contender.shares_keys:

@@ -73,6 +73,8 @@ def _samples(server: PrivateServer, mode: str) -> collections.Counter[str]:
 
 def _owner(stack: list[str]) -> str:
     """Name what a sample counts for, from the innermost frame outwards."""
+    if any("importlib" in frame or "<module>" in frame for frame in stack[1:]):
+        return "starting and ending"
     for frame in reversed(stack):
         found = FRAME.match(frame)
         file = found["file"] if found else ""

@@ -170,6 +170,19 @@ async def add(task: Task) -> Task:
 
 MODES = {"work": work, "serve": serve, "latency": latency, "watch": watch, "flow": flow, "add": add, "bulk": add}
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Do what the first argument says, in the event loop it names, and print the result."""
     given = json.loads(sys.argv[1])
-    print(json.dumps({"count": given["count"], "latencies_ms": [], **asyncio.run(MODES[given["mode"]](given))}))
+    work = MODES[given["mode"]](given)
+    if given.get("loop") == "uvloop":
+        import uvloop
+
+        result = uvloop.run(work)
+    else:
+        result = asyncio.run(work)
+    print(json.dumps({"count": given["count"], "latencies_ms": [], **result}))
+
+
+if __name__ == "__main__":
+    main()
