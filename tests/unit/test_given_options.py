@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from echomq.backoff import Backoff
-from echomq.errors import InvalidOption
-from echomq.options import JobOptions, given_options, job_options
+from echomq.errors import InvalidOption, UsageError
+from echomq.given import given_options
+from echomq.options import JobOptions, job_options
+from echomq.retention import Keep
 
 
 def test_equal_options_are_checked_once() -> None:
@@ -43,3 +45,50 @@ def test_changed_mapping_is_read_again() -> None:
 def test_many_different_options() -> None:
     """Options of which no two are equal are each what was named, however many there are."""
     assert [given_options({"delay": number}).delay for number in range(2_000)] == list(range(2_000))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"job_id": "mine"},
+        {"job_id": "a:b:c", "attempts": 3},
+        {"job_id": ""},
+        {"job_id": None, "timestamp": None, "lifo": True},
+        {"timestamp": 5, "telemetry_metadata": "{}", "remove_on_complete": Keep(count=1)},
+    ],
+)
+def test_own_beside_shared(given: dict[str, Any]) -> None:
+    """Options of one job beside those of many are the same as if all had been checked together."""
+    options = given_options(given)
+
+    assert options == job_options(**given)
+    assert (options.packed, options.is_plain) == (job_options(**given).packed, job_options(**given).is_plain)
+    assert given_options(given) == options
+    assert given_options({name: value for name, value in given.items() if name == "attempts"}).job_id is None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"job_id": 5},
+        {"job_id": "5"},
+        {"job_id": "meta"},
+        {"job_id": "a:b"},
+        {"timestamp": -1},
+        {"timestamp": True},
+        {"telemetry_metadata": 5},
+        {"telemetry_metadata": "\udce9"},
+        {"job_id": "mine", "attempts": -1},
+        {"job_id": "mine", "attemps": 1},
+        {"job_id": "mine", "repeat": 1},
+        {"job_id": "mine", "lifo": True, 5: 5},
+    ],
+)
+def test_own_are_refused_as_ever(given: dict[Any, Any]) -> None:
+    """A bad option of one job, or beside one, is refused in the words of checking all."""
+    with pytest.raises(UsageError) as alone:
+        job_options(**{str(name): value for name, value in given.items()})
+    with pytest.raises(UsageError) as beside:
+        given_options(given)
+
+    assert (type(beside.value), str(beside.value)) == (type(alone.value), str(alone.value))

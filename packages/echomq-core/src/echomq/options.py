@@ -10,7 +10,6 @@ Source: protocol spec 01 section 4; 05 sections 2.1, 2.3 and 4.1.
 
 import re
 from collections.abc import Mapping
-from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -37,7 +36,6 @@ __all__ = [
     "Repeat",
     "WorkerOptions",
     "check_job_id",
-    "given_options",
     "job_options",
     "worker_options",
 ]
@@ -297,7 +295,8 @@ class JobOptions:
     @cached_property
     def is_plain(self) -> bool:
         """True if adding such a job looks at no other job: no id of its own, no parent, no deduplication."""
-        return self.to_wire().keys().isdisjoint(("jobId", "parent", "de"))
+        named = (self.job_id, self.parent, self.deduplication)
+        return named == (None, None, None) and self.extra.keys().isdisjoint(("jobId", "parent", "de"))
 
 
 def job_options(**given: Any) -> JobOptions:
@@ -321,42 +320,4 @@ def job_options(**given: Any) -> JobOptions:
             raise InvalidOption("extra", f"{name!r} has a field of its own; use {codec.JOB_OPTION_FIELDS[name]}")
         if name in ("debounce", "telemetry", "deduplication", "keepLogs"):
             raise InvalidOption("extra", f"{name!r} is not stored under that name; use the fields of JobOptions")
-    return options
-
-
-_NONE_GIVEN = JobOptions()
-_SHARED: dict[tuple[object, ...], JobOptions] = {}
-_SHARED_MOST = 512
-_OWN = frozenset({"job_id", "timestamp", "telemetry_metadata"})
-"""Options that are another for each job."""
-
-_FIXED = frozenset({type(None), bool, int, str, timedelta, Keep, Backoff})
-"""Types whose values never change, and are the same options wherever type and value are the same."""
-
-
-def given_options(given: Mapping[str, Any]) -> JobOptions:
-    """Return the options a user named, checked; equal ones are checked once and shared.
-
-    Args:
-        given: As the arguments of :func:`job_options`; names may be of any type.
-
-    Raises:
-        UnknownOption: No option has that name; tells the nearest one.
-        InvalidOption: A value is outside what its field allows.
-    """
-    if not given:
-        return _NONE_GIVEN
-    values = given.values()
-    kinds = (*map(type, values),)
-    if not (_FIXED.issuperset(kinds) and _OWN.isdisjoint(given)):
-        check_names(JobOptions, given)
-        return job_options(**given)
-    key = (*given, *kinds, *values)  # types too, for True equals 1
-    options = _SHARED.get(key)
-    if options is None:
-        check_names(JobOptions, given)  # names that are no text cannot be keywords
-        options = job_options(**given)
-        if len(_SHARED) >= _SHARED_MOST:
-            _SHARED.clear()
-        _SHARED[key] = options
     return options

@@ -16,9 +16,10 @@ from .calls import add as add_calls
 from .calls import queue as queue_calls
 from .checks import nested, whole
 from .errors import BulkAddFailed, EchoMQError, InvalidOption
+from .given import given_options
 from .job import Job
 from .keys import Keys
-from .options import RateLimit, given_options, job_options
+from .options import RateLimit, job_options
 from .states import JobState
 from .version import __version__
 
