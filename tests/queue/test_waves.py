@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
-from echomq import ConnectionLost, Job, Parent, ParentNotFound, Queue, connect, plugins
+from echomq import ConnectionLost, Job, Parent, ParentNotFound, Queue, add, connect, plugins
 from echomq.errors import NotEncodable, PluginError
 from echomq.hookspecs import hookimpl
 from echomq.middleware import Middleware
@@ -63,6 +63,17 @@ async def test_adds_of_one_turn_leave_together(queue: Queue, seen: Seen, stored:
     assert [stored.job(job.id)["data"] for job in jobs] == [str(number) for number in range(100)]
     assert seen.scripts.count("addJobs") == 4
     assert len(seen.scripts) <= 6
+
+
+async def test_adds_without_a_queue_leave_together(seen: Seen, stored: Stored, prefix: str) -> None:
+    """Adds of one turn by a connection alone leave together, those of each queue, and keep their order."""
+    adds = [add(f"mail{number % 2}", "send", number, connection=seen, prefix=prefix) for number in range(100)]
+    jobs = await asyncio.gather(*adds)
+
+    assert [job.id for job in jobs] == [str(number // 2 + 1) for number in range(100)]
+    assert [job.data for job in jobs] == list(range(100))
+    assert [stored.client.llen(f"{prefix}:mail{number}:wait") for number in range(2)] == [50, 50]
+    assert len(seen.scripts) <= 8
 
 
 async def test_lone_adds_go_as_they_are(queue: Queue, seen: Seen) -> None:

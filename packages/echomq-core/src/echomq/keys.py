@@ -9,6 +9,7 @@ Source: protocol spec 01 sections 1 and 2.
 
 import re
 from base64 import b64encode
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +18,7 @@ import attrs
 from .checks import filled
 from .errors import InvalidOption
 
-__all__ = ["DEFAULT_PREFIX", "FAMILY_NAMES", "Keys", "names_family"]
+__all__ = ["DEFAULT_PREFIX", "FAMILY_NAMES", "Keys", "keys_of", "names_family"]
 
 DEFAULT_PREFIX = "bull"
 
@@ -196,6 +197,15 @@ class Keys:
         """Key of the points per minute of ``"completed"`` or ``"failed"`` jobs."""
         return f"{self.base}metrics:{kind}:data"
 
+
+def keys_of(queue: str, prefix: str) -> Keys:
+    """Return the keys of a queue; spelled once for all that name it again and again."""
+    if type(queue) is type(prefix) is str:
+        return _spelled(queue, prefix)
+    return Keys(queue, prefix)
+
+
+_spelled = lru_cache(maxsize=256)(Keys)
 
 _SUFFIXES = {
     "wait": "wait",

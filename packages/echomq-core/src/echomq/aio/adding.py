@@ -5,6 +5,7 @@ Source: protocol spec 02 section 2; 05 section 2.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from echomq import middleware, plans, plugins
@@ -12,9 +13,10 @@ from echomq.calls.add import add_job
 from echomq.clock import wall_ms
 from echomq.extensions import report
 from echomq.hash_slots import check_together
-from echomq.keys import DEFAULT_PREFIX, Keys
+from echomq.keys import DEFAULT_PREFIX, keys_of
 
 from .run import opened, perform
+from .waves import begun, shared_adding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,13 +63,17 @@ async def add(
 
     Source: protocol spec 02 section 2.
     """
-    job = plans.draft(Keys(queue, prefix), name, data, options, {}, wall_ms())
+    keys = keys_of(queue, prefix)
+    job = plans.draft(keys, name, data, options, {}, wall_ms())
     async with opened(connection) as link:
         if link.is_cluster:
             check_together([job])
         if layers := plugins.extensions().add_layers:
             return await perform(link, middleware.add(layers, job, report))
-        return job.numbered(await link.send(add_job(job)))
+        if link is not connection:
+            return job.numbered(await link.send(add_job(job)))
+        adding, send = shared_adding(link, keys), partial(begun, link)
+        return job.numbered(await adding.add(job, send, plain=job.options.is_plain))
 
 
 async def add_bulk(
@@ -95,7 +101,7 @@ async def add_bulk(
         BulkAddFailed: The server declined some; tells which.
         DriverError: As in :func:`add`.
     """
-    new = plans.drafts(Keys(queue, prefix), jobs, {}, wall_ms())
+    new = plans.drafts(keys_of(queue, prefix), jobs, {}, wall_ms())
     async with opened(connection) as link:
         if link.is_cluster:
             check_together(new)

@@ -25,9 +25,8 @@ from echomq.states import JobState
 
 from . import cancelling, changing, children, diagnosing, limits, reading, results, schedulers, watching
 from .connecting import connect
-from .lane import Lane
 from .run import is_open, perform
-from .waves import Adding
+from .waves import Adding, begun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -300,9 +299,7 @@ class Queue:
 
     def _begin(self, call: ScriptCall[T], *, at_once: bool) -> Coroutine[Any, Any, T]:
         """Put a call on its way, at once or with what else this turn of the loop sends, where the connection can."""
-        if self._meta_due or not isinstance(self._connection, Lane):
-            return self._send(call)
-        return self._connection.begin(call, at_once=at_once)
+        return self._send(call) if self._meta_due else begun(self._connection, call, at_once=at_once)
 
     async def _perform(self, plan: Plan[T]) -> T:
         if self._meta_due:

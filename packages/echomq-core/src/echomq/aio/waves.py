@@ -15,7 +15,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -24,20 +25,31 @@ from echomq.calls.add import FEW, PORTION_SIZE, add_job, add_portion, is_plain
 from echomq.errors import EchoMQError, NotEncodable
 from echomq.extensions import report
 
+from .lane import Lane
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Iterator, Sequence
 
     from echomq.call import ScriptCall
+    from echomq.driver import AsyncConnection
     from echomq.job import Job
+    from echomq.keys import Keys
     from echomq.middleware import Layer
 
-__all__ = ["Adding", "Send"]
+__all__ = ["Adding", "Send", "begun", "shared_adding"]
+
+T = TypeVar("T")
 
 
 class Send(Protocol):
     """Puts a call on its way, at once or with what else this turn of the loop sends; await the decoded reply."""
 
     def __call__(self, call: ScriptCall[Any], *, at_once: bool) -> Coroutine[Any, Any, Any]: ...  # noqa: D102
+
+
+def begun(connection: AsyncConnection, call: ScriptCall[T], *, at_once: bool) -> Coroutine[Any, Any, T]:
+    """Put a call on its way, at once or with what else this turn of the loop sends, where the connection can."""
+    return connection.begin(call, at_once=at_once) if isinstance(connection, Lane) else connection.send(call)
 
 
 _WAVE = 32
@@ -59,7 +71,7 @@ class _Portion:
 
     def open_ones(self) -> _Portion:
         """Return what somebody still waits for."""
-        if not any(future.done() for future in self.futures):
+        if not any(map(asyncio.Future.done, self.futures)):
             return self
         left = _Portion()
         for job, future in zip(self.jobs, self.futures, strict=True):
@@ -70,6 +82,9 @@ class _Portion:
 
     def cut(self) -> Iterator[_Portion]:
         """Cut a wave into what leaves by one call."""
+        if FEW < len(self.jobs) <= _WAVE and sum([len(job.raw_data) for job in self.jobs]) < PORTION_SIZE:
+            yield self  # as nearly always
+            return
         start = size = 0
         for end, job in enumerate(self.jobs, 1):
             size += len(job.raw_data)
@@ -262,3 +277,22 @@ class Adding:
         except StopIteration as end:
             job = end.value
         return job
+
+
+_shared: WeakKeyDictionary[AsyncConnection, dict[Keys, Adding]] = WeakKeyDictionary()
+_SHARED_MOST = 64
+"""Queues of one connection whose adds are remembered; it matters only while some are under way."""
+
+
+def shared_adding(connection: AsyncConnection, keys: Keys) -> Adding:
+    """Return what adds the single jobs of a queue for all that have this connection and no queue object."""
+    try:
+        queues = _shared.setdefault(connection, {})
+    except TypeError:  # somebody's own connection, which no weak reference can name
+        return Adding()
+    adding = queues.get(keys)
+    if adding is None:
+        if len(queues) >= _SHARED_MOST:
+            queues.clear()
+        adding = queues[keys] = Adding()
+    return adding

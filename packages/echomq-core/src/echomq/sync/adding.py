@@ -9,7 +9,7 @@ from echomq.calls.add import add_job
 from echomq.clock import wall_ms
 from echomq.extensions import report
 from echomq.hash_slots import check_together
-from echomq.keys import DEFAULT_PREFIX, Keys
+from echomq.keys import DEFAULT_PREFIX, keys_of
 
 from .run import opened, perform
 
@@ -58,7 +58,7 @@ def add(
 
     Source: protocol spec 02 section 2.
     """
-    job = plans.draft(Keys(queue, prefix), name, data, options, {}, wall_ms())
+    job = plans.draft(keys_of(queue, prefix), name, data, options, {}, wall_ms())
     with opened(connection) as link:
         if link.is_cluster:
             check_together([job])
@@ -92,7 +92,7 @@ def add_bulk(
         BulkAddFailed: The server declined some; tells which.
         DriverError: As in :func:`add`.
     """
-    new = plans.drafts(Keys(queue, prefix), jobs, {}, wall_ms())
+    new = plans.drafts(keys_of(queue, prefix), jobs, {}, wall_ms())
     with opened(connection) as link:
         if link.is_cluster:
             check_together(new)
