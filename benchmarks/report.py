@@ -17,7 +17,7 @@ from scenarios import SCENARIOS, Run, Scenario
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["keep", "machine", "page_part", "table", "write_page", "write_part"]
+__all__ = ["keep", "machine", "page_part", "spread", "table", "write_page", "write_part"]
 
 DOCS = Path(__file__).parent.parent / "docs"
 FIGURES = DOCS / "performance.json"
