@@ -17,6 +17,7 @@ import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import uvloop
+from peers.echomq_peer import leave_plugins_out
 from private_server import private_server
 from report import spread, write_part
 
@@ -101,6 +102,7 @@ def main() -> None:
     parser.add_argument("--measure", nargs=2, metavar=("LOOP", "URL"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
+        leave_plugins_out()
         loop, url = options.measure
         (uvloop.run if loop == "uvloop" else asyncio.run)(measure(url))
         return

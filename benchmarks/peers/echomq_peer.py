@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from echomq import FlowNode, FlowProducer, Job, Queue, Worker
+from echomq import FlowNode, FlowProducer, Job, Queue, Worker, plugins
 
 Task = dict[str, Any]
 
@@ -171,8 +171,15 @@ async def add(task: Task) -> Task:
 MODES = {"work": work, "serve": serve, "latency": latency, "watch": watch, "flow": flow, "add": add, "bulk": add}
 
 
+def leave_plugins_out() -> None:
+    """Use none of the environment's plugins but the drivers: what others put around each job is not EchoMQ's cost."""
+    for name in set(plugins.installed().names) - {"redis", "valkey"}:
+        plugins.unregister(name)
+
+
 def main() -> None:
     """Do what the first argument says, in the event loop it names, and print the result."""
+    leave_plugins_out()
     given = json.loads(sys.argv[1])
     work = MODES[given["mode"]](given)
     if given.get("loop") == "uvloop":
