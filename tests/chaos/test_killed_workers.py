@@ -64,8 +64,8 @@ async def test_second_crash_fails_the_job(desk: Desk, start_worker: StartWorker)
 
 async def test_recovery_does_not_depend_on_names(desk: Desk, start_worker: StartWorker) -> None:
     """Of two workers of one name one is killed: its job runs again, the other's is left alone (pain 6)."""
-    first, second = await desk.add_many(2)
     workers = [await start_worker(desk, name="twin", sleep_ms=1_500, **QUICK) for _ in range(2)]
+    first, second = await desk.add_many(2)  # now, since a process may take long to start
     await until_runs(desk, 2)
 
     workers[0].kill()
