@@ -135,7 +135,8 @@ class _Read:
     ids: tuple[str, ...]
 
     def __call__(self, reply: Reply) -> list[WorkerDetails | None]:
-        return [_details(worker_id, text) for worker_id, text in zip(self.ids, replies.items(reply), strict=True)]
+        told = replies.rows(reply, len(self.ids))
+        return [_details(worker_id, text) for worker_id, text in zip(self.ids, told, strict=True)]
 
 
 def _details(worker_id: str, text: Any) -> WorkerDetails | None:
