@@ -102,6 +102,63 @@ def test_queues_are_listed(terminal: Terminal) -> None:
     assert "no queue with the prefix" in attrs.evolve(terminal, prefix=f"{terminal.prefix}-empty").run("queues", "list")
 
 
+def test_names_are_seen_in_narrow_terminals(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However narrow the terminal, queues keep their names, and ids can be copied."""
+    with terminal.queue("mail") as queue:
+        job_id = queue.add("welcome", job_id="6f1b1d52-0f4c-4b7f-9d1e-0f3a7d1c2b11").id
+    monkeypatch.setenv("COLUMNS", "30")
+
+    for command in (("queues", "list"), ("counts",), ("top", "--count", "1", "--interval", "0.1")):
+        titles, *rows = terminal.run(*command).splitlines()
+        assert any(row.startswith("mail ") for row in rows), (titles, rows)
+    assert job_id in terminal.run("jobs", "find", "mail")
+
+
+def test_lines_for_programs_are_not_folded(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes to a pipe has a line a job, and each line of a stack trace in one piece."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    reason = "a long reason " * 4
+    with terminal.queue() as queue:
+        job_id = queue.add("a long name " * 12, job_id="paper-1").id
+
+        def fail_at_length(_: Job) -> None:
+            raise LookupError(reason * 9)
+
+        terminal.work(fail_at_length)
+
+    (line,) = [line for line in terminal.run("jobs", "find", "mail").splitlines() if line.startswith(f"{job_id} ")]
+    assert reason.strip() in line
+    assert f"  LookupError: {reason * 9}".rstrip() in terminal.run("jobs", "show", "mail", job_id)
+
+
+def test_text_of_jobs_does_not_steer_the_terminal(terminal: Terminal) -> None:
+    """Names, reasons and logs move no cursor, set no title and are no markup, whoever wrote them."""
+    evil = "\x1b]0;owned\x07\x9b2J[/red][bold]"
+    with terminal.queue(evil) as queue:
+        job_id = queue.add(evil, job_id=f"{evil}1").id
+        queue.add_log(job_id, evil)
+
+        def fail_with_it(_: Job) -> None:
+            raise LookupError(evil)
+
+        terminal.work(fail_with_it, evil)
+
+        said = [
+            terminal.run("queues", "list"),
+            terminal.run("counts"),
+            terminal.run("top", "--count", "1", "--interval", "0.1"),
+            terminal.run("jobs", "find", evil),
+            terminal.run("jobs", "show", evil, job_id),
+            terminal.run("flow", evil, job_id),
+            terminal.run("doctor", "--fail-on", "error"),
+            terminal.refused("queues", "pause", "other"),
+        ]
+        assert all("]0;owned2J[/red][bold]" in text for text in said)
+        assert not any(control in text for text in said for control in "\x1b\x07\x9b")
+        terminal.run("queues", "clean", evil, "--state", "failed", "--yes")
+        assert not any(queue.get_job_counts().values())
+
+
 def test_queues_are_changed(terminal: Terminal) -> None:
     """A queue is paused, resumed, drained, cleaned and deleted from the command line."""
     with terminal.queue() as queue:

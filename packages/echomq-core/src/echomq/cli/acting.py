@@ -6,7 +6,6 @@ from typing import Annotated, Any, TypeAlias
 
 import attrs
 import typer
-from rich.console import Console, Group
 from rich.text import Text
 
 from echomq import codec, rerun, sync
@@ -15,6 +14,7 @@ from echomq.states import JobState
 
 from . import FAILURE
 from .connecting import connected
+from .console import open_console, print_table
 from .filters import Data, Limit, Name, Reason, Since, Until, search_options
 from .find import more_hint
 from .parameters import PREFIX, Prefix, Url
@@ -178,7 +178,7 @@ def _carry_out(
         ids = [job.id for job in found.jobs]
         hint = "" if found.is_complete else more_hint(found)
         if choice.dry_run and not choice.as_json:
-            Console(highlight=False).print(Group(jobs_table(found.jobs)))
+            print_table(jobs_table(found.jobs))
     if choice.dry_run:
         _tell(choice, f"would be {done}", list(ids), {}, hint=hint)
         return
@@ -201,7 +201,7 @@ def _tell(
     if choice.as_json:
         print(json.dumps({"done": done, "count": count, "ids": good, "refused": refused, "hint": hint or None}))
         return
-    console = Console(highlight=False)
+    console = open_console()
     for reason in refused.values():
         console.print(Text.assemble(("✗ ", "bold red"), reason))
     told = f"{count:,} {'job' if count == 1 else 'jobs'} {done}"

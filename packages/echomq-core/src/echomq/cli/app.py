@@ -16,6 +16,7 @@ from echomq.errors import EchoMQError, PluginError, UsageError
 from . import FAILURE, INTERRUPTED, USAGE, version_text
 from .acting import promote, remove, retry
 from .check import check
+from .console import printable
 from .counts import counts
 from .demo import demo
 from .doctor import doctor
@@ -143,7 +144,7 @@ def _told(error: Exception) -> tuple[str, int]:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
 
 
 def _leave_quietly() -> NoReturn:

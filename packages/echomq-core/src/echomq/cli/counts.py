@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console, RenderableType
 from rich.live import Live
+from rich.table import Table
 from rich.text import Text
 
 from echomq.driver import Connection
@@ -15,9 +15,10 @@ from echomq.errors import UsageError
 from echomq.keys import Keys
 
 from .connecting import connected
+from .console import Cut, open_console, print_table
 from .looking import counted, named_or_all
 from .parameters import PREFIX, Prefix, Url
-from .tables import COLOURS, bare_table
+from .tables import COLOURS, NAME_WIDTH, bare_table
 
 __all__ = ["counts"]
 
@@ -46,14 +47,14 @@ def counts(
         elif watch:
             _watch(connection, keys, interval)
         else:
-            Console().print(_table(_count(connection, keys)))
+            print_table(_table(_count(connection, keys)))
 
 
 def _watch(connection: Connection, keys: Sequence[Keys], interval_s: float) -> None:
-    with Live(_table(_count(connection, keys)), auto_refresh=False, screen=False) as live:
+    with Live(console=open_console(), auto_refresh=False, screen=False) as live:
         while True:
+            live.update(Cut((_table(_count(connection, keys)),)), refresh=True)
             time.sleep(interval_s)
-            live.update(_table(_count(connection, keys)), refresh=True)
 
 
 def _count(connection: Connection, keys: Sequence[Keys]) -> Counted:
@@ -63,10 +64,11 @@ def _count(connection: Connection, keys: Sequence[Keys]) -> Counted:
     }
 
 
-def _table(counted: Counted) -> RenderableType:
-    table = bare_table("queue")
+def _table(counted: Counted) -> Table:
+    table = bare_table("queue", least={"queue": NAME_WIDTH}, gap=1)
     for state, colour in COLOURS.items():
-        table.add_column(state.value.replace("-", " "), justify="right", style=colour)
+        words = state.value.split("-")
+        table.add_column(" ".join(words), justify="right", style=colour, min_width=max(map(len, words)))
     for queue, found in counted.items():
         name = Text(queue, "bold")
         if found["paused"]:

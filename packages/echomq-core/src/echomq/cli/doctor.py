@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
@@ -19,6 +19,7 @@ from echomq.sync.run import perform
 
 from . import FAILURE
 from .connecting import connected
+from .console import open_console
 from .parameters import PREFIX, Prefix, Url
 
 __all__ = ["doctor"]
@@ -51,7 +52,7 @@ def doctor(
     if as_json:
         print(json.dumps(_as_json(found, repaired), indent=2))
     else:
-        Console(highlight=False).print(_shown(found, repaired))
+        open_console().print(_shown(found, repaired))
     if found.worst is not None and found.worst.rank >= fail_on.rank:
         raise typer.Exit(FAILURE)
 

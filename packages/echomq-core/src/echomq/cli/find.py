@@ -4,7 +4,6 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group
 from rich.text import Text
 
 from echomq import sync
@@ -12,6 +11,7 @@ from echomq.search import SearchResult
 from echomq.states import JobState
 
 from .connecting import connected
+from .console import print_table
 from .filters import Data, Limit, MaxLooks, Name, Reason, Since, Timeout, Until, search_options
 from .parameters import PREFIX, Prefix, Url, duration_ms
 from .tables import job_json, jobs_table
@@ -54,7 +54,7 @@ def find(
             print(json.dumps(job_json(job)))
     else:
         ending = f"{len(found.jobs):,} found among {found.looked_at:,}; {more_hint(found)}"
-        Console(highlight=False).print(Group(jobs_table(found.jobs), Text(ending, "dim")))
+        print_table(jobs_table(found.jobs), Text(ending, "dim"))
 
 
 def more_hint(found: SearchResult) -> str:

@@ -4,7 +4,6 @@ import json
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from echomq import sync
@@ -13,6 +12,7 @@ from echomq.flow_view import FlowView
 from echomq.keys import Keys
 
 from .connecting import connected
+from .console import open_console
 from .parameters import PREFIX, Prefix, Url
 
 __all__ = ["flow"]
@@ -35,7 +35,7 @@ def flow(
     if as_json:
         print(json.dumps(_as_json(found), indent=2))
     else:
-        Console(highlight=False, soft_wrap=True).print(Text(str(found)))
+        open_console().print(Text(str(found)), soft_wrap=True)
 
 
 def _as_json(view: FlowView) -> dict[str, Any]:

@@ -5,13 +5,13 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from echomq import aio, codec
 from echomq.errors import ProtocolError, UsageError
 from echomq.options import Backoff
 
+from .console import open_console
 from .parameters import PREFIX, Prefix, Url, duration_ms, lasting_url
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def add(
 
 def _say(job_id: str, queue: str) -> None:
     if sys.stdout.isatty():
-        Console(highlight=False).print(f"[green]✓[/] job [bold]{escape(job_id)}[/] is in queue {escape(queue)}")
+        open_console().print(Text.assemble(("✓", "green"), " job ", (job_id, "bold"), f" is in queue {queue}"))
     else:
         print(job_id)
 

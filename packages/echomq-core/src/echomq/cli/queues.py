@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, TypeAlias
 
 import typer
-from rich.console import Console, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from echomq import sync
@@ -17,10 +17,11 @@ from echomq.plans import UNSTARTED
 from echomq.states import JobState
 
 from .connecting import connected
+from .console import open_console, print_table
 from .looking import Look, look, named_or_all
 from .parameters import PREFIX, Prefix, Url, duration_ms
 from .rates import Rates
-from .tables import ask, bare_table, span
+from .tables import NAME_WIDTH, ask, bare_table, span
 
 __all__ = ["as_json_of", "clean", "drain", "list_queues", "obliterate", "pause", "queues_table", "resume"]
 
@@ -43,7 +44,7 @@ def list_queues(
         for one in looks:
             print(json.dumps(as_json_of(one)))
     elif looks:
-        Console(highlight=False).print(queues_table(looks))
+        print_table(queues_table(looks))
     else:
         print(f"no queue with the prefix {prefix!r} was found")
 
@@ -90,10 +91,10 @@ def clean(
     grace_ms, where = duration_ms("--older-than", older_than), JobState.of(state)
     ask(f"Remove {where.value} jobs of {', '.join(queues)} for good?", yes)
     for opened in _each(url, queues, prefix):
-        with Console(stderr=True).status(f"queue {opened.name}") as status:
+        with open_console(stderr=True).status(Text(f"queue {opened.name}")) as status:
 
             def told(count: int, queue: sync.Queue = opened, status: Any = status) -> None:
-                status.update(f"queue {queue.name}: {count:,} jobs removed")
+                status.update(Text(f"queue {queue.name}: {count:,} jobs removed"))
 
             removed = opened.clean(grace_ms, limit=limit, state=where, on_progress=told)
         print(f"queue {opened.name}: {len(removed):,} jobs removed")
@@ -128,17 +129,21 @@ def as_json_of(one: Look) -> dict[str, Any]:
     }
 
 
-def queues_table(looks: list[Look], speeds: Mapping[Keys, Rates] | None = None) -> RenderableType:
+def queues_table(looks: list[Look], speeds: Mapping[Keys, Rates] | None = None) -> Table:
     """Return a line for each queue; with jobs a second, if they are known."""
     paces = ("added/s", "done/s", "failed/s") if speeds else ()
     numbers = (*paces, "to do", "active", "failed", "done", "oldest", "workers")
-    table = bare_table("queue", *numbers, "limits", right=numbers)
-    for one in looks:
+    limits = [_limits(one) for one in looks]
+    last = ("limits",) if any(limits) else ()
+    least = {"queue": NAME_WIDTH, "limits": NAME_WIDTH}
+    gap = 1 if speeds else 2  # numbers and names fit into 80 columns
+    table = bare_table("queue", *numbers, *last, right=numbers, least=least, gap=gap)
+    for one, limit in zip(looks, limits, strict=True):
         name = Text(one.keys.queue, "bold")
         if one.meta.is_paused:
             name.append(" paused", "reverse yellow")
         speed = _paces(speeds[one.keys]) if speeds else ()
-        table.add_row(name, *speed, *_cells(one), Text(_limits(one)))
+        table.add_row(name, *speed, *_cells(one), *([Text(limit)] if last else []))
     return table
 
 

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterator
+from textwrap import indent
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from echomq import sync
@@ -16,6 +16,7 @@ from echomq.job import Job
 from echomq.states import JobState
 
 from .connecting import connected
+from .console import open_console
 from .parameters import PREFIX, Prefix, Url
 from .tables import COLOURS, job_json, lenient, span
 
@@ -40,7 +41,7 @@ def show(
     if as_json:
         print(json.dumps(_as_json(job, state, rows), indent=2))
     else:
-        Console(highlight=False).print(Group(*_shown(job, state, rows, in_all)))
+        open_console().print(Group(*_shown(job, state, rows, in_all)), soft_wrap=True)
 
 
 def _as_json(job: Job, state: JobState, rows: list[str]) -> dict[str, Any]:
@@ -102,7 +103,7 @@ def _facts(job: Job) -> Iterator[tuple[str, str]]:
 
 def _block(title: str, text: str) -> Iterator[RenderableType]:
     yield Text(title, "bold")
-    yield Padding(Text(text), (0, 0, 0, 2), expand=False)
+    yield Text(indent(text, "  "))
 
 
 def _pretty(raw: bytes | str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -13,7 +14,7 @@ from echomq.errors import ProtocolError, UsageError
 from echomq.job import Job
 from echomq.states import JobState
 
-__all__ = ["COLOURS", "ask", "bare_table", "job_json", "jobs_table", "lenient", "span"]
+__all__ = ["COLOURS", "NAME_WIDTH", "ask", "bare_table", "job_json", "jobs_table", "lenient", "span"]
 
 COLOURS: Mapping[JobState, str] = {
     JobState.WAITING: "yellow",
@@ -26,27 +27,40 @@ COLOURS: Mapping[JobState, str] = {
 }
 """State -> its colour, in the order of a job's life."""
 
+NAME_WIDTH = 12
+"""Columns that a name keeps in a narrow terminal."""
+
 _REASON_WIDTH = 60
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"))
 
 
-def bare_table(*columns: str, right: Sequence[str] = ()) -> Table:
+def bare_table(*columns: str, right: Sequence[str] = (), least: Mapping[str, int] | None = None, gap: int = 2) -> Table:
     """Return a table without lines.
 
     Args:
         *columns: Their titles.
         right: Those whose numbers are set to the right.
+        least: Column -> width that it keeps though the terminal is narrow.
+        gap: Blanks between two columns.
     """
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
     for column in columns:
         is_number = column in right
-        table.add_column(column, overflow="fold", no_wrap=is_number, justify="right" if is_number else "left")
+        table.add_column(
+            column,
+            overflow="fold",
+            no_wrap=is_number,
+            justify="right" if is_number else "left",
+            min_width=len(column) if is_number else (least or {}).get(column),
+        )
     return table
 
 
 def jobs_table(jobs: Sequence[Job]) -> Table:
     """Return a line for each job."""
-    table = bare_table("id", "name", "state", "made", "attempts", "reason")
+    longest = max((cell_len(job.id) for job in jobs), default=0)  # an id in pieces could not be copied
+    least = {"id": longest, "name": NAME_WIDTH, "state": 9, "made": 20, "attempts": 8, "reason": NAME_WIDTH}
+    table = bare_table("id", "name", "state", "made", "attempts", "reason", least=least)
     for job in jobs:
         state = Text(job.state.value, COLOURS.get(job.state, "")) if job.state else Text("")
         made = f"{job.timestamp:%Y-%m-%d %H:%M:%S}Z"

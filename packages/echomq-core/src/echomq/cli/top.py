@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import attrs
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -24,6 +24,7 @@ from echomq.keys import Keys
 from echomq.states import JobState
 
 from .connecting import connected
+from .console import Cut, open_console
 from .looking import Look, look, named_or_all
 from .parameters import PREFIX, Prefix, Url
 from .queues import as_json_of, queues_table
@@ -79,14 +80,17 @@ def top(
 
 
 def _show(moments: Iterator[Moment]) -> None:
-    console = Console(highlight=False)
-    with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
+    console = open_console()
+    if not console.is_terminal:
+        for moment in moments:
+            console.print(_shown(moment))
+        return
+    with Live(console=console, auto_refresh=False, screen=True) as live:
         shown: RenderableType = Text()
         for moment in moments:
             shown = _shown(moment)
             live.update(shown, refresh=True)
-    if console.is_terminal:
-        console.print(shown)  # what was seen last stays when the screen of before comes back
+    console.print(shown)  # what was seen last stays when the screen of before comes back
 
 
 def _moments(
@@ -160,7 +164,7 @@ def _as_json(moment: Moment, one: Look) -> dict[str, Any]:
 def _shown(moment: Moment) -> RenderableType:
     if not moment.looks:
         return Text("no queue was found yet", "dim")
-    parts: list[RenderableType] = [queues_table(moment.looks, moment.rates)]
+    tables = [queues_table(moment.looks, moment.rates)]
     if moment.running:
         table = bare_table("running", "queue", "job", "for", "attempt", "progress", "worker", right=("for", "attempt"))
         for job in moment.running:
@@ -170,5 +174,5 @@ def _shown(moment: Moment) -> RenderableType:
                 *(Text(job.name, "bold"), Text(job.queue_name), Text(job.id), lasted, str(job.attempts_started)),
                 *(Text(progress), Text(job.processed_by or "")),
             )
-        parts += [Text(), table]
-    return Group(*parts)
+        tables.append(table)
+    return Cut(tuple(tables))

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import attrs
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +18,7 @@ from echomq.keys import Keys
 from echomq.sync.run import perform
 
 from .connecting import connected
+from .console import open_console, print_table
 from .looking import named_or_all
 from .parameters import PREFIX, Prefix, Url
 from .tables import bare_table, span
@@ -46,9 +46,9 @@ def workers(
             for details in told:
                 print(json.dumps({"queue": keys.queue, **attrs.asdict(details)}))
         return
-    console = Console(highlight=False)
+    console = open_console()
     if any(told for _, told in found):
-        console.print(_table(found))
+        print_table(_table(found))
     for keys, count in silent.items():
         if count:
             console.print(f"{keys.queue}: {count} more connected; of another runtime, or they began just now")
