@@ -20,7 +20,8 @@ __all__ = ["SERVICE", "SentinelProcess", "Watched", "start_lone_sentinel", "star
 
 SERVICE = "mq"
 SENTINELS = 3
-_DOWN_AFTER_MS = 500
+_DOWN_AFTER_MS = 1_500
+"""Shorter, and a busy machine takes a living master for dead, whose further writes are lost."""
 
 
 @attrs.define(kw_only=True)
