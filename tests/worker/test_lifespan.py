@@ -3,13 +3,15 @@
 import asyncio
 import contextlib
 import signal
+import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
-from echomq import InvalidOption, Job, UsageError, Worker, WorkerGroup, sync
-from support.desk import Desk, happens
+from echomq import InvalidOption, Job, UsageError, Worker, WorkerGroup, aio, sync
+from support.desk import DEADLINE_S, Desk, happens
 from support.servers import Server
 
 
@@ -156,6 +158,102 @@ async def test_run_while_the_lifespan_begins(redis_server: Server, prefix: str) 
         may_go_on.set()
         await happens(running)
     assert left == ["left", "left"]
+
+
+def make_one(shell: Any, kind: str, server: Server, prefix: str, **options: Any) -> Any:
+    """Make a worker, or a group of one."""
+    if kind == "group":
+        return shell.WorkerGroup({"mail": print}, server.url, prefix=prefix, **options)
+    return shell.Worker("mail", print, server.url, prefix=prefix, **options)
+
+
+@pytest.mark.parametrize("kind", ["worker", "group"])
+async def test_close_waits_for_the_end_of_the_lifespan(redis_server: Server, prefix: str, kind: str) -> None:
+    """Who closes a worker and then ends the program cuts off nothing that the lifespan still has to do."""
+    ready = asyncio.Event()
+    told: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def lifespan() -> AsyncIterator[None]:
+        yield
+        with pytest.raises(UsageError, match="a lifespan cannot wait for its own"):
+            await worker.close()
+        await asyncio.sleep(0.05)
+        told.append("closed")
+
+    worker = make_one(aio, kind, redis_server, prefix, lifespan=lifespan)
+    worker.on("ready", ready.set)
+    running = asyncio.ensure_future(worker.run())
+    await happens(ready.wait())
+    await happens(worker.close())
+
+    assert told == ["closed"]
+    await happens(running)
+
+
+@pytest.mark.parametrize("kind", ["worker", "group"])
+def test_blocking_close_waits_for_the_end_of_the_lifespan(redis_server: Server, prefix: str, kind: str) -> None:
+    """So it is without an event loop; and a second run is refused before it enters anything."""
+    ready, pool = threading.Event(), Pool()
+    told: list[str] = []
+
+    @contextlib.contextmanager
+    def lifespan() -> Iterator[None]:
+        with pool.opened():
+            yield
+            with pytest.raises(UsageError, match="would wait for itself"):
+                worker.close()
+            time.sleep(0.05)
+            told.append("closed")
+
+    worker = make_one(sync, kind, redis_server, prefix, lifespan=lifespan)
+    worker.on("ready", ready.set)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    assert ready.wait(DEADLINE_S)
+    with pytest.raises(UsageError, match="runs"):
+        worker.run()
+    worker.close()
+
+    assert told == ["closed"]
+    assert pool.told == ["opened", "closed"]
+    thread.join(DEADLINE_S)
+
+
+@pytest.mark.parametrize("end", ["beginning", "end"])
+@pytest.mark.parametrize("kind", ["worker", "group"])
+@pytest.mark.parametrize("shell", [aio, sync], ids=["asyncio", "blocking"])
+def test_lifespan_that_hangs_is_interrupted(redis_server: Server, prefix: str, shell: Any, kind: str, end: str) -> None:
+    """A second signal breaks off a lifespan that hangs, as one whose database does not answer."""
+    told: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def patient() -> AsyncIterator[None]:
+        if end == "end":
+            yield
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        await asyncio.sleep(DEADLINE_S)
+        told.append("hung")
+
+    @contextlib.contextmanager
+    def blocking() -> Iterator[None]:
+        if end == "end":
+            yield
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        told.append("hung")
+
+    worker = make_one(shell, kind, redis_server, prefix, lifespan=blocking if shell is sync else patient)
+    if shell is sync:
+        with pytest.raises(KeyboardInterrupt):
+            worker.run("drained")
+    else:
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(worker.run("drained"))
+
+    assert told == []
+    assert not any(one.is_running for one in getattr(worker, "workers", {"mail": worker}).values())
 
 
 @pytest.mark.parametrize("make_group", [WorkerGroup, sync.WorkerGroup], ids=["asyncio", "blocking"])

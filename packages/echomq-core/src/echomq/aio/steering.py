@@ -145,6 +145,8 @@ def interrupted(worker: Worker, force: bool) -> None:
         worker._shift.happened(closed)
     else:  # the lifespan is being entered
         worker._wish = closed
+    if force and worker._in_lifespan and worker._runner is not None:
+        worker._runner.cancel()  # of a lifespan that hangs nobody knows how long it will
 
 
 def tell(worker: Worker, event: messages.Happened) -> None:
@@ -185,6 +187,8 @@ def refuse_to_wait(worker: Worker, what: str, instead: str) -> None:
         return
     if any(held.task is asyncio.current_task() for held in list(shift.slots.held)):
         raise UsageError(f"a job cannot wait for its own worker to {what}; call {instead} instead")
+    if worker._runner is asyncio.current_task():
+        raise UsageError(f"a lifespan cannot wait for its own worker to {what}; call {instead} instead")
     if worker._loop is not asyncio.get_running_loop():
         raise UsageError(
             f"the worker runs in another event loop, where it can be waited for to {what}; call {instead} here"

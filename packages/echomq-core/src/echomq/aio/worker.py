@@ -95,11 +95,13 @@ class Worker:
         self._shift: Shift | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._gone: asyncio.Event | None = None
+        self._runner: asyncio.Task[Any] | None = None
         self._share: Access | None = self._manual
         self._fetching: asyncio.Task[None] | None = None
         self._is_paused = False
         self._is_closed = False
         self._begins = False
+        self._in_lifespan = False
         self._lent: tuple[Any] | None = None
         self._wish: messages.Closed | None = None
         """An end that was asked for while no run was under way; the next run begins with it."""
@@ -212,9 +214,13 @@ class Worker:
         if handle_signals is None:
             handle_signals = threading.current_thread() is threading.main_thread()
         self._loop, self._gone = asyncio.get_running_loop(), asyncio.Event()
+        self._runner = asyncio.current_task()
         async with AsyncExitStack() as stack:
             if handle_signals:
                 stack.enter_context(on_interrupt(partial(steering.interrupted, self)))
+            # Whoever waits for the end also waits for that of the lifespan.
+            stack.push_async_callback(self._end, connection if owned else None)
+            stack.callback(setattr, self, "_in_lifespan", False)
             (shared,) = self._lent or (await self._share_among_jobs(stack),)
             self._shift = Shift(
                 keys=self.keys,
@@ -240,24 +246,25 @@ class Worker:
             try:
                 await self._shift.work()
             finally:
-                await self._end(connection if owned else None)
+                self._in_lifespan = True
 
     async def _share_among_jobs(self, stack: AsyncExitStack) -> Any:
-        self._begins = True
+        self._begins = self._in_lifespan = True
         try:
             return await stack.enter_async_context(entered(self.options.lifespan))
         finally:
-            self._begins = False
+            self._begins = self._in_lifespan = False
 
     async def _end(self, connection: AsyncConnection | None) -> None:
         try:
             if connection is not None:
                 await connection.close()
         finally:
-            self._shift = None
+            has_worked, self._shift = self._shift is not None, None
             if self._gone is not None:
                 self._gone.set()
-            self._listeners.call("closed")
+            if has_worked:
+                self._listeners.call("closed")
 
     async def fetch(self, timeout: Duration | None = None) -> FetchedJob | None:
         """Take a job by hand; for a worker without a processor.

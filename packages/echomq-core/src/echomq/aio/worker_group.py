@@ -83,6 +83,9 @@ class WorkerGroup:
             worker.join(Share(self._pool.shares[queue]))
         self._is_used = False
         self._is_stopped = False
+        self._in_lifespan = False
+        self._runner: asyncio.Task[Any] | None = None
+        self._over: asyncio.Event | None = None
 
     async def __aenter__(self) -> Self:
         """Give the group; nothing works until :meth:`run`."""
@@ -139,21 +142,34 @@ class WorkerGroup:
         if self._is_used:
             raise UsageError(f"the group of queues {', '.join(self.workers)} runs, or ran before; make another")
         self._is_used = True
+        self._runner = asyncio.current_task()
         if handle_signals is None:
             handle_signals = threading.current_thread() is threading.main_thread()
         async with AsyncExitStack() as stack:
             if handle_signals:
                 stack.enter_context(on_interrupt(self._interrupted))
+            # Whoever waits for the end also waits for that of the lifespan.
+            stack.push_async_callback(self._end)
+            stack.callback(setattr, self, "_in_lifespan", False)
+            self._in_lifespan = True
+            shared = await stack.enter_async_context(entered(self._lifespan))
+            for worker in self.workers.values():
+                worker.lend(shared)
+            self._over, self._in_lifespan = asyncio.Event(), False
             try:
-                shared = await stack.enter_async_context(entered(self._lifespan))
-                for worker in self.workers.values():
-                    worker.lend(shared)
                 # A job of one queue may add to another that has come to its end already.
                 while not self._is_stopped and await self._round(until) and until:
                     pass
             finally:
-                if self._is_owner:
-                    await self._connection.close()
+                self._in_lifespan = True
+
+    async def _end(self) -> None:
+        try:
+            if self._is_owner:
+                await self._connection.close()
+        finally:
+            if self._over is not None:
+                self._over.set()
 
     async def _round(self, until: Literal["drained"] | None) -> bool:
         """Let all workers run to their end; tells whether any had something to do."""
@@ -185,8 +201,12 @@ class WorkerGroup:
         """Take no more jobs, let running ones end, then let go of the server; see :meth:`Worker.close`."""
         for worker in self.workers.values():
             refuse_to_close(worker, "group.stop()")
+        if self._over is not None and not self._over.is_set() and self._runner is asyncio.current_task():
+            raise UsageError("a lifespan cannot wait for its own group to close; call group.stop() instead")
         self._is_stopped = True
         await asyncio.gather(*(worker.close(timeout) for worker in self.workers.values()))
+        if self._over is not None:
+            await self._over.wait()
         if self._is_owner and not self._is_used:
             await self._connection.close()
 
@@ -203,6 +223,8 @@ class WorkerGroup:
 
     def _interrupted(self, force: bool) -> None:
         self.stop(0 if force else None)
+        if force and self._in_lifespan and self._runner is not None:
+            self._runner.cancel()  # of a lifespan that hangs nobody knows how long it will
 
 
 async def _cancelled(tasks: Any) -> None:

@@ -83,7 +83,7 @@ def main() -> int:
         return _failed(error, USAGE)
     except (EchoMQError, OSError) as error:
         return _failed(error, FAILURE)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):  # a second signal, while a lifespan hung
         return FAILURE
     return 0
 

@@ -117,6 +117,8 @@ def resume(self: Worker) -> None:
 def interrupted(worker: Worker, force: bool) -> None:
     """End at a signal; what :mod:`~echomq.sync.interrupts` calls."""
     _end_soon(worker, messages.Closed(0 if force else worker.options.close_timeout))
+    if force and worker._in_lifespan:
+        raise KeyboardInterrupt  # of a lifespan that hangs nobody knows how long it will
 
 
 def tell(worker: Worker, event: messages.Happened) -> None:

@@ -107,6 +107,8 @@ class Worker:
         self._gone.set()
         self._is_paused = False
         self._is_closed = False
+        self._begins = False
+        self._in_lifespan = False
         self._shared: Any = None
         self._wish: messages.Closed | None = None
         """An end that was asked for while no run was under way; the next run begins with it."""
@@ -211,13 +213,30 @@ class Worker:
         with ExitStack() as stack:
             if handle_signals:
                 stack.enter_context(on_interrupt(partial(steering.interrupted, self)))
+            self._work(stack, until)
+
+    def _work(self, stack: ExitStack, until: Literal["drained"] | None, turn: Manual | None = None) -> None:
+        with self._life:
+            self._refuse_to_begin(until, turn, self._begins)
+            self._begins = True
+        try:
+            # Whoever waits for the end also waits for that of the lifespan.
+            ends = stack.enter_context(ExitStack())
+            stack.callback(setattr, self, "_in_lifespan", False)
+            self._in_lifespan = True
             self.lend(stack.enter_context(entered(self.options.lifespan)))
+            self._in_lifespan = False
             errands = Errands()
-            shift = self.begin(errands, until)
-            try:
-                work([shift], errands)
-            finally:
-                self.end(shift)
+            shift = self.begin(errands, until, turn)
+            ends.callback(self.end, shift)
+        finally:
+            self._begins = False
+        if turn is not None:
+            turn.watch(shift.slots.held)
+        try:
+            work([shift], errands)
+        finally:
+            self._in_lifespan = True
 
     def begin(self, errands: Errands, until: Literal["drained"] | None, turn: Access | None = None) -> Shift:
         """Set up a run, which the caller then works off; what :class:`WorkerGroup` does.
@@ -230,17 +249,8 @@ class Worker:
         Raises:
             UsageError: As :meth:`run`.
         """
-        if until not in (None, "drained"):
-            raise UsageError(f"until: expected 'drained' or None, not {until!r}")
-        if self._manual is not None and turn is not self._manual:
-            raise UsageError(f"the worker of queue {self.keys.queue!r} has no processor to run; call fetch")
         with self._life:
-            if self._shift is not None:
-                raise UsageError(
-                    f"the worker of queue {self.keys.queue!r} runs already; make another, or raise concurrency"
-                )
-            if self._is_closed and self._wish is None:
-                raise UsageError(f"the worker of queue {self.keys.queue!r} was closed; make another")
+            self._refuse_to_begin(until, turn)
             shift = Shift(
                 keys=self.keys,
                 options=self.options,
@@ -264,6 +274,18 @@ class Worker:
         if wish is not None:
             shift.happened(wish)
         return shift
+
+    def _refuse_to_begin(self, until: object, turn: Access | None, begins: bool = False) -> None:
+        if until not in (None, "drained"):
+            raise UsageError(f"until: expected 'drained' or None, not {until!r}")
+        if self._manual is not None and turn is not self._manual:
+            raise UsageError(f"the worker of queue {self.keys.queue!r} has no processor to run; call fetch")
+        if self._shift is not None or begins:
+            raise UsageError(
+                f"the worker of queue {self.keys.queue!r} runs already; make another, or raise concurrency"
+            )
+        if self._is_closed and self._wish is None:
+            raise UsageError(f"the worker of queue {self.keys.queue!r} was closed; make another")
 
     def end(self, shift: Shift) -> None:
         """Let go of a run that has ended; what :class:`WorkerGroup` does."""
@@ -300,15 +322,8 @@ class Worker:
         return self._manual.fetch(None if limit_ms is None else limit_ms / 1000)
 
     def _work_for_fetches(self, manual: Manual) -> None:
-        with entered(self.options.lifespan) as shared:
-            self.lend(shared)
-            errands = Errands()
-            shift = self.begin(errands, None, manual)
-            manual.watch(shift.slots.held)
-            try:
-                work([shift], errands)
-            finally:
-                self.end(shift)
+        with ExitStack() as stack:
+            self._work(stack, None, manual)
 
     def lend(self, shared: Any) -> None:
         """Give jobs what was made elsewhere, in place of a lifespan of their own; what :class:`WorkerGroup` does."""

@@ -85,6 +85,10 @@ class WorkerGroup:
         self._shifts: dict[str, Shift] = {}
         self._is_used = False
         self._is_stopped = False
+        self._in_lifespan = False
+        self._runner: int | None = None
+        self._over = threading.Event()
+        self._over.set()
 
     def __enter__(self) -> Self:
         """Give the group; nothing works until :meth:`run`."""
@@ -142,21 +146,34 @@ class WorkerGroup:
         if self._is_used:
             raise UsageError(f"the group of queues {', '.join(self.workers)} runs, or ran before; make another")
         self._is_used = True
+        self._runner = threading.get_ident()
         if handle_signals is None:
             handle_signals = threading.current_thread() is threading.main_thread()
         with ExitStack() as stack:
             if handle_signals:
                 stack.enter_context(on_interrupt(self._interrupted))
+            # Whoever waits for the end also waits for that of the lifespan.
+            stack.callback(self._end)
+            stack.callback(setattr, self, "_in_lifespan", False)
+            self._in_lifespan = True
+            shared = stack.enter_context(entered(self._lifespan))
+            for worker in self.workers.values():
+                worker.lend(shared)
+            self._over.clear()
+            self._in_lifespan = False
             try:
-                shared = stack.enter_context(entered(self._lifespan))
-                for worker in self.workers.values():
-                    worker.lend(shared)
                 # A job of one queue may add to another that has come to its end already.
                 while not self._is_stopped and self._round(until) and until:
                     pass
             finally:
-                if self._is_owner:
-                    self._connection.close()
+                self._in_lifespan = True
+
+    def _end(self) -> None:
+        try:
+            if self._is_owner:
+                self._connection.close()
+        finally:
+            self._over.set()
 
     def _round(self, until: Literal["drained"] | None) -> bool:
         """Let all workers run to their end; tells whether any had something to do."""
@@ -184,6 +201,7 @@ class WorkerGroup:
         self.stop(timeout)
         for worker in self.workers.values():
             worker.close(timeout)
+        self._over.wait()
         if self._is_owner and not self._is_used:
             self._connection.close()
 
@@ -203,9 +221,12 @@ class WorkerGroup:
 
     def _interrupted(self, force: bool) -> None:
         self.stop(0 if force else None)
+        if force and self._in_lifespan:
+            raise KeyboardInterrupt  # of a lifespan that hangs nobody knows how long it will
 
     def _refuse_own_thread(self, what: str, instead: str) -> None:
-        if any(shift.is_own_thread() for shift in list(self._shifts.values()) if not shift.is_over):
+        in_run = not self._over.is_set() and self._runner == threading.get_ident()
+        if in_run or any(shift.is_own_thread() for shift in list(self._shifts.values()) if not shift.is_over):
             raise UsageError(
                 f"this thread runs the group or one of its jobs, and would wait for itself: {what} was called in a "
                 f"job or a listener; call {instead} instead"
