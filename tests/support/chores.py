@@ -71,7 +71,7 @@ async def report_on_a_loop(_: Job, ctx: AsyncChildContext) -> Any:
     return {"rows": rows, "data": ctx.job.data, "token": ctx.token, "bound": bound is ctx}
 
 
-class Strange(Exception):
+class Strange(ArithmeticError):
     """An error that the worker's process may not know."""
 
     def __init__(self, one: object, two: object) -> None:

@@ -31,7 +31,7 @@ from echomq.processes.child import live
 from echomq.processes.pipe import Run
 from support import chores
 from support.blocking import Awaited
-from support.chores import add_up, hold, misbehave, report, report_on_a_loop, slow_to_load, where, work_hard
+from support.chores import Strange, add_up, hold, misbehave, report, report_on_a_loop, slow_to_load, where, work_hard
 from support.desk import DEADLINE_S, Desk, at_desk, gathered, happens, until
 from support.servers import Server
 
@@ -158,6 +158,15 @@ async def test_steering_from_a_child(desk: Desk) -> None:
     assert (jobs[no_json].is_failed, jobs[no_json].attempts_made) == (True, 1)
     assert jobs[refused].return_value is None or jobs[refused].is_failed
     assert (jobs[fatal].is_failed, jobs[fatal].attempts_made) == (True, 1)
+
+
+@pytest.mark.parametrize(("final", "attempts"), [(Strange, 1), (ArithmeticError, 1), (LookupError, 3)])
+async def test_unrecoverable_error_of_a_child(desk: Desk, final: type[Exception], attempts: int) -> None:
+    """Classes that the worker calls unrecoverable are known though the error itself cannot leave the child."""
+    job_id = await desk.add("strange", attempts=3)
+    await desk.worker(misbehave, run_in="process", unrecoverable=final).run(until="drained")
+
+    assert (await desk.job(job_id)).attempts_made == attempts
 
 
 async def test_children_are_replaced(desk: Desk) -> None:

@@ -14,6 +14,7 @@ __all__ = [
     "ProcessDied",
     "RaisedInProcess",
     "ResultTimeout",
+    "class_name",
 ]
 
 
@@ -121,8 +122,20 @@ class RaisedInProcess(EchoMQError):
 
     Attributes:
         type_name: Module and name of that class.
+        type_names: The same of that class and all it is made of, nearest first.
     """
 
-    def __init__(self, type_name: str, message: str) -> None:
+    def __init__(self, type_name: str, message: str, type_names: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.type_name = type_name
+        self.type_names = type_names or (type_name,)
+
+    def is_a(self, cls: type[BaseException]) -> bool:
+        """Tell whether the error in the child was of a class, which this process knows by the same name."""
+        return class_name(cls) in self.type_names
+
+
+def class_name(cls: type[BaseException]) -> str:
+    """Return module and name of a class; the program itself is called alike here and in child processes."""
+    module = "__main__" if cls.__module__ == "__mp_main__" else cls.__module__
+    return f"{module}.{cls.__qualname__}"

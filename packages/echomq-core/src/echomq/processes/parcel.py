@@ -12,6 +12,7 @@ import attrs
 
 from echomq import errors, signals
 from echomq.errors import EchoMQError, RaisedInProcess
+from echomq.errors.outcomes import class_name
 
 __all__ = ["Parcel", "packed", "unpacked"]
 
@@ -50,9 +51,9 @@ def packed(error: BaseException) -> Parcel:
     trace = "".join(traceback.format_exception(error))
     shared = _nearest_shared(type(error))
     if shared is None or not _is_plain(error.args):
-        cls = type(error)
         text = _text(error)
-        state = {"type_name": f"{cls.__module__}.{cls.__qualname__}"}
+        names = tuple(class_name(cls) for cls in type(error).__mro__ if issubclass(cls, BaseException))
+        state = {"type_name": names[0], "type_names": names}
         return Parcel(module=errors.__name__, name=RaisedInProcess.__name__, args=(text,), state=state, trace=trace)
     state = {name: value for name, value in vars(error).items() if _is_plain((value,))}
     return Parcel(module=shared.__module__, name=shared.__name__, args=error.args, state=state, trace=trace)

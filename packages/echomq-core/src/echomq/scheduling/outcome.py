@@ -14,7 +14,7 @@ import attrs
 
 from echomq.backoff import FAIL_NOW, BackoffStrategy, next_delay_ms
 from echomq.codec import as_utf8, quick_json, strict_json
-from echomq.errors import JobSignal, NotEncodable
+from echomq.errors import JobSignal, NotEncodable, RaisedInProcess
 from echomq.job import Job
 from echomq.options import WorkerOptions
 from echomq.signals import Delay, JobCancelled, RateLimited, Unrecoverable, Wait, WaitForChildren
@@ -237,6 +237,8 @@ def brake_ms(job: Job) -> int:
 def has_attempt_left(job: Job, error: BaseException, options: WorkerOptions) -> bool:
     """Tell whether a job that raised this may run again."""
     if isinstance(error, (Unrecoverable, NotEncodable, *options.unrecoverable)):
+        return False
+    if isinstance(error, RaisedInProcess) and any(error.is_a(cls) for cls in options.unrecoverable):
         return False
     limit = options.max_started_attempts
     if limit is not None and job.attempts_started >= limit:
