@@ -41,6 +41,18 @@ def test_a_server_that_is_there(redis_server: Server) -> None:
     assert round_trip(redis_server.url) == b"here"
 
 
+def test_server_that_does_not_answer() -> None:
+    """A URL where nobody answers is told when tests begin, and not once by each of them."""
+    with pytest.raises(DriverError, match="refused"):
+        start_server("redis://127.0.0.1:1?deadline_ms=200")
+
+
+def test_url_of_memory() -> None:
+    """Memory keeps to the clock of the test, whether it is named as a kind or by its URL."""
+    with start_server("memory://") as server:
+        assert (server.is_memory, server.url) == (True, "memory://")
+
+
 def test_container() -> None:
     """A server in a container answers, where containers can be run."""
     if not engine_answers():

@@ -69,14 +69,16 @@ def start_server(kind: str = "auto") -> TestServer:
 
     Raises:
         UsageError: It cannot be had; the message says what to install.
-        DriverError: It did not start.
+        DriverError: It did not start, or does not answer.
     """
     name, _, rest = kind.partition(":")
-    if name == "memory" and not rest:
-        return TestServer(kind="memory", url="memory://")
+    if name == "memory":
+        return TestServer(kind="memory", url=kind if rest else "memory://")
     if name == "container":
         return _container(rest or IMAGE)
     if rest:
+        with contextlib.closing(sync.connect(kind)) as connection:
+            connection.server()  # one that does not answer is told once, not by every test in turn
         return TestServer(kind="url", url=kind)
     if name == "embedded":
         return _embedded()
