@@ -295,3 +295,50 @@ async def test_close_timeout(redis_server: Server, prefix: str) -> None:
 
     async with Queue("mails", redis_server.url, prefix=prefix) as mails:
         assert await mails.get_job_state(job.id) == "waiting"
+
+
+async def test_stop_that_is_cancelled(redis_server: Server, prefix: str) -> None:
+    """A framework that waits no longer for the stop cuts no job's way back to the queue."""
+    running = asyncio.Event()
+    entered: list[str] = []
+
+    async def slow(_: Job) -> None:
+        running.set()
+        await asyncio.sleep(60)
+
+    queues = Queues(
+        redis_server.url, prefix=prefix, workers=[lambda connection: Worker("mails", slow, connection, prefix=prefix)]
+    )
+
+    async def application() -> None:
+        async with queues.lifespan():
+            entered.append((await queues.get("mails").add("slow")).id)
+            await asyncio.wait_for(running.wait(), 20)
+
+    serving = asyncio.ensure_future(application())
+    await asyncio.wait_for(running.wait(), 20)
+    await asyncio.wait({serving}, timeout=0.1)  # it is at its end, and waits for the job
+    assert not serving.done()
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(serving, 20)
+
+    async with Queue("mails", redis_server.url, prefix=prefix) as mails:
+        assert await mails.get_job_state(entered[0]) == "waiting"
+
+
+@pytest.mark.parametrize("kind", ["nothing", "coroutine", "blocking"])
+async def test_what_makes_no_worker(redis_server: Server, prefix: str, kind: str) -> None:
+    """A function that makes no worker for asyncio is refused when the application starts, and says what it made."""
+
+    async def late(connection: echomq.AsyncConnection) -> Worker:
+        return Worker("mails", print, connection, prefix=prefix)
+
+    makers: dict[str, Any] = {
+        "nothing": lambda _: None,
+        "coroutine": late,
+        "blocking": lambda _: sync.Worker("mails", print, redis_server.url, prefix=prefix),
+    }
+    with pytest.raises(UsageError, match="workers: expected plain functions that make a Worker"):
+        async with Queues(redis_server.url, workers=[makers[kind]]).lifespan():
+            raise AssertionError("it must not start")

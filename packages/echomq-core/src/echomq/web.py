@@ -9,7 +9,7 @@ Source: features.md, "FastAPI / Starlette / Litestar lifespan".
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
@@ -160,11 +160,21 @@ class _Open:
             self._queues[name] = Queue(name, self.connection, prefix=self.prefix)
         return self._queues[name]
 
-    def start(self, worker: Worker | WorkerGroup) -> None:
-        """Let a worker work from now on."""
-        run = asyncio.ensure_future(worker.run(handle_signals=False))
+    def start(self, made: object) -> None:
+        """Let a worker work from now on.
+
+        Raises:
+            UsageError: It is no worker for asyncio.
+        """
+        if not isinstance(made, (Worker, WorkerGroup)):
+            if isinstance(made, Coroutine):
+                made.close()
+            raise UsageError(
+                f"workers: expected plain functions that make a Worker or WorkerGroup of echomq, not {made!r}"
+            )
+        run = asyncio.ensure_future(made.run(handle_signals=False))
         run.add_done_callback(_tell_end)
-        self._runs.append((worker, run))
+        self._runs.append((made, run))
 
     async def close(self, timeout_ms: int | None) -> None:
         """Let all go: workers, queues, connection."""
@@ -172,6 +182,11 @@ class _Open:
             await asyncio.gather(*(worker.close(timeout_ms) for worker, _ in self._runs))
             if self._runs:
                 await asyncio.wait([run for _, run in self._runs])
+        except asyncio.CancelledError:  # of who waits for the jobs; they go back while there is a connection
+            for _, run in self._runs:
+                run.cancel()
+            await asyncio.wait([run for _, run in self._runs])
+            raise
         finally:
             for queue in self._queues.values():
                 await queue.close()
