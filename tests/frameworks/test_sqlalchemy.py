@@ -278,3 +278,10 @@ async def test_kinds_do_not_mix(
         with pytest.raises(UsageError, match="hold up the event loop"):
             on_commit(other, queue.add, "welcome")
     await mail.close()
+
+
+def test_what_is_no_session(engine: Engine) -> None:
+    """The maker of sessions, or a connection, is refused by name."""
+    for wrong in (sessionmaker(engine), engine):
+        with pytest.raises(UsageError, match="expected a Session or an AsyncSession"):
+            on_commit(wrong, print)  # type: ignore[arg-type]

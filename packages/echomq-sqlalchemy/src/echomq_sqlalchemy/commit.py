@@ -53,11 +53,13 @@ def on_commit(session: AnySession, add: Callable[P, object], *args: P.args, **kw
         **kwargs: Its arguments by name.
 
     Raises:
-        UsageError: The function is of the other kind.
+        UsageError: The function is of the other kind, or the session is none, as its maker.
     """
     is_scoped = isinstance(session, scoped_session) or _is_asynchronous(session, "async_scoped_session")
     found: Any = session() if is_scoped else session  # type: ignore[operator]  # what is scoped can be called
     is_async = _is_asynchronous(found, "AsyncSession")
+    if not is_async and not isinstance(found, Session):
+        raise UsageError(f"session: expected a Session or an AsyncSession, not {found!r}")
     if is_coroutine_function(add) != is_async:
         raise UsageError(_WRONG_KIND[is_async].format(add=add))
     call = partial(add, *args, **kwargs)
