@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 from collections.abc import Callable, Iterator
 from functools import partial
 from uuid import uuid4
@@ -13,6 +14,10 @@ from support.servers import Server, Servers, given_url
 from support.topologies import clusters, watched_masters
 
 os.environ.setdefault("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "echomq")  # tests of telemetry register their own
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in its background so, and programs that tests start would never hear Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 __all__ = ["clusters", "pytest_sessionfinish", "pytest_testnodedown", "watched_masters"]
 

@@ -237,7 +237,7 @@ def test_check(servers: Servers, prefix: str, check: Callable[..., tuple[int, st
     assert frozen.code == 1
     assert frozen.error.startswith("unwell: ")
     assert "within 700 ms" in frozen.error
-    assert took_s < 0.7 + 3
+    assert took_s < 0.7 + 15  # most of it is the start of an interpreter
     assert gone[0] == 1
     assert gone[1].startswith("unwell: ")
 
