@@ -15,7 +15,7 @@ from echomq.cli import main
 from echomq.cli.rates import Rates, rates
 from echomq.cli.tables import span
 from echomq.events import Added, Completed, Event, Failed, Waiting
-from support.command_line import running, until
+from support.command_line import echomq, running, until
 from support.servers import Server
 
 WITHIN_S = 30.0
@@ -133,7 +133,7 @@ def test_lines_for_programs_are_not_folded(terminal: Terminal, monkeypatch: pyte
 
 def test_text_of_jobs_does_not_steer_the_terminal(terminal: Terminal) -> None:
     """Names, reasons and logs move no cursor, set no title and are no markup, whoever wrote them."""
-    evil = "\x1b]0;owned\x07\x9b2J[/red][bold]"
+    evil = "\x1b]0;owned\x07\x9b2J[/red]\u202e[bold]"
     with terminal.queue(evil) as queue:
         job_id = queue.add(evil, job_id=f"{evil}1").id
         queue.add_log(job_id, evil)
@@ -154,9 +154,24 @@ def test_text_of_jobs_does_not_steer_the_terminal(terminal: Terminal) -> None:
             terminal.refused("queues", "pause", "other"),
         ]
         assert all("]0;owned2J[/red][bold]" in text for text in said)
-        assert not any(control in text for text in said for control in "\x1b\x07\x9b")
+        assert not any(control in text for text in said for control in "\x1b\x07\x9b\u202e")
         terminal.run("queues", "clean", evil, "--state", "failed", "--yes")
         assert not any(queue.get_job_counts().values())
+
+
+def test_output_that_knows_no_unicode(redis_server: Server, prefix: str) -> None:
+    """What the encoding of a terminal or a pipe has no letters for is escaped, and the command does its work."""
+    where = ("--url", redis_server.url, "--prefix", prefix)
+    with sync.Queue("mail", redis_server.url, prefix=prefix) as queue:
+        queue.add("漢", job_id="café")
+
+    found = echomq("jobs", "find", "mail", *where, PYTHONIOENCODING="ascii")
+    refused = echomq("jobs", "retry", "mail", "77", *where, PYTHONIOENCODING="ascii")
+
+    assert (found.code, found.error) == (0, "")
+    assert "caf\\xe9" in found.out
+    assert (refused.code, refused.error) == (1, "")
+    assert "job 77 does not exist" in refused.out
 
 
 def test_queues_are_changed(terminal: Terminal) -> None:

@@ -3,6 +3,7 @@
 ``ECHOMQ_DEBUG=1`` shows the traceback all the same.
 """
 
+import io
 import os
 import sys
 from functools import cache
@@ -108,6 +109,8 @@ def add_commands_of_plugins() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     add_commands_of_plugins()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names are Unicode, terminals and pipes not always
     try:
         # Outside of "standalone" mode an early exit comes back as a number.
         ended: Any = app(arguments, prog_name="echomq", standalone_mode=False)

@@ -12,7 +12,7 @@ from rich.table import Table
 
 __all__ = ["Cut", "open_console", "print_table", "printable"]
 
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _ENDLESS = 10_000
 
 
