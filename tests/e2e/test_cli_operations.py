@@ -174,6 +174,14 @@ def test_output_that_knows_no_unicode(redis_server: Server, prefix: str) -> None
     assert "job 77 does not exist" in refused.out
 
 
+def test_memory_of_a_command() -> None:
+    """A job is not added to queues that end with the command that adds it."""
+    ended = echomq("add", "mail", "welcome", ECHOMQ_URL="memory://")
+
+    assert (ended.code, ended.out) == (2, "")
+    assert "memory:// lives and ends with this command" in ended.error
+
+
 def test_queues_are_changed(terminal: Terminal) -> None:
     """A queue is paused, resumed, drained, cleaned and deleted from the command line."""
     with terminal.queue() as queue:

@@ -1,5 +1,6 @@
 """What several commands take, and how it is read."""
 
+import sys
 from typing import Annotated, TypeAlias
 
 import typer
@@ -40,6 +41,8 @@ def lasting_url(url: str | None) -> str:
         UsageError: As :func:`required_url`, or the server would end with this command.
     """
     named = required_url(url)
+    if named.startswith("memory:") and "echomq_memory.server" not in sys.modules:  # else it was there before
+        raise UsageError("memory:// lives and ends with this command; pass the URL of a server")
     if named.partition("?")[0] == "embedded:":
         raise UsageError("embedded: ends with this command and keeps nothing; pass --url embedded:///path/of/a/folder")
     return named
