@@ -60,8 +60,12 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(redis_server: Server, prefix: str, capsys: pytest.CaptureFixture[str]) -> Terminal:
-    """Commands against a server, whose prompts nobody answers."""
+def terminal(
+    redis_server: Server, prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Terminal:
+    """Commands against a server, whose prompts nobody answers and whose output no variable folds."""
+    for variable in ("COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(variable, raising=False)
     return Terminal(url=redis_server.url, prefix=prefix, capsys=capsys)
 
 
