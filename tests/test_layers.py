@@ -48,7 +48,7 @@ TREE = [
         "client_settings",
     ),
     # SHELLS begin here: they read files, clocks and sockets.
-    *("clock", "surroundings", "presence", "current", "logs", "complaints", "listening", "freeze", "scripts"),
+    *("clock", "chance", "surroundings", "presence", "current", "logs", "complaints", "listening", "freeze", "scripts"),
     *("exchange", "layers", "middleware"),
     *("hookspecs", "extensions", "registry", "plugins"),
     *("embedded_guard", "embedded_folder", "embedded"),

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from . import codec, replies
-from .call import Batch, Command, ScriptCall
+from .call import Command, ScriptCall
 from .calls.family import (
     Children,
     ChildrenPage,
@@ -22,12 +22,12 @@ from .calls.pages import paginate
 from .calls.query import get_job, get_state
 from .calls.remove import count_existing
 from .checks import whole
-from .errors import EchoMQError, FlowFailed, InvalidOption, JobNotFound, ParentConflict
+from .errors import FlowFailed, InvalidOption, JobNotFound, ParentConflict
 from .flow import MAX_LEVELS, Flow, FlowTree, read_flow
 from .flow_view import FlowView
 from .job import Job
 from .keys import Keys
-from .plans import Plan
+from .plans import Plan, ask_all
 from .states import JobState
 
 __all__ = ["ChildrenSlice", "add_flow", "detach", "list_children", "view_flow"]
@@ -53,13 +53,13 @@ def add_flow(flow: Flow) -> Plan[tuple[FlowTree, ...]]:
 
 
 def _refuse_claimed(children: Sequence[Job]) -> Plan[None]:
-    asked = yield from _batch([_parent_key(job.key) for job in children])
+    asked = yield from ask_all([_parent_key(job.key) for job in children])
     claimed = [
         (job, parent) for job, parent in zip(children, asked, strict=True) if parent not in (None, job.parent_key)
     ]
     if not claimed:
         return
-    living = yield from _batch([count_existing([parent]) for _, parent in claimed])
+    living = yield from ask_all([count_existing([parent]) for _, parent in claimed])
     conflicts = {
         job.key: ParentConflict("add", job.id) for (job, _), lives in zip(claimed, living, strict=True) if lives
     }
@@ -69,14 +69,6 @@ def _refuse_claimed(children: Sequence[Job]) -> Plan[None]:
 
 def _parent_key(job_key: str) -> Command[str | None]:
     return Command(parts=("HGET", job_key, "parentKey"), decode=replies.optional_text, repeatable=True)
-
-
-def _batch(requests: Sequence[ScriptCall[Any] | Command[Any]]) -> Plan[list[Any]]:
-    outcomes = yield Batch(requests=tuple(requests))
-    for outcome in outcomes:
-        if isinstance(outcome, EchoMQError):
-            raise outcome
-    return list(outcomes)
 
 
 def detach(keys: Keys, job_id: str) -> Plan[bool]:
@@ -186,12 +178,12 @@ def _read_level(level: Sequence[str], max_children: int) -> Plan[dict[str, _Seen
     requests: list[ScriptCall[Any] | Command[Any]] = []
     for keys, job_id in places:
         requests += (get_job(keys, job_id), get_state(keys, job_id), get_dependency_counts(keys, job_id))
-    outcomes = iter((yield from _batch(requests)))
+    outcomes = iter((yield from ask_all(requests)))
     seen = {key: _Seen(*parts) for key, parts in zip(level, zip(*[outcomes] * 3, strict=True), strict=True)}
     parents = [key for key in level if max_children and seen[key].counts.total]
     pages = [scan_children(*Keys.of_job(key), kind, "0", max_children) for key in parents for kind in _KINDS]
     if pages:
-        found = iter((yield from _batch(pages)))
+        found = iter((yield from ask_all(pages)))
         for key in parents:
             seen[key].children = _children(zip(_KINDS, found, strict=False), max_children)
     return seen

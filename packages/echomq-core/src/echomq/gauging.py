@@ -8,12 +8,10 @@ from typing import Any
 
 import attrs
 
-from .call import Batch, Command, ScriptCall
 from .calls.metrics import get_metrics
 from .calls.query import get_counts
-from .errors import EchoMQError
 from .keys import Keys
-from .plans import Plan
+from .plans import Plan, ask_all
 from .states import JobState
 from .watching import first_in_line, longest_wait_ms
 
@@ -52,15 +50,11 @@ def gauges(queues: Sequence[Keys], now_ms: int) -> Plan[list[QueueGauges]]:
         queues: Which.
         now_ms: The present.
     """
-    asked: list[tuple[ScriptCall[Any] | Command[Any], ...]] = [
+    asked: list[tuple[Any, ...]] = [
         (get_counts(keys, GAUGED), *first_in_line(keys), *(get_metrics(keys, state, 0, 0) for state in _TOTALS))
         for keys in queues
     ]
-    outcomes: list[Any] = yield Batch(requests=tuple(request for requests in asked for request in requests))
-    for outcome in outcomes:
-        if isinstance(outcome, EchoMQError):
-            raise outcome
-    replies = iter(outcomes)
+    replies = iter((yield from ask_all([request for requests in asked for request in requests])))
     return [
         _gauges(keys, [next(replies) for _ in requests], now_ms) for keys, requests in zip(queues, asked, strict=True)
     ]

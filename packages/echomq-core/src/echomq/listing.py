@@ -13,13 +13,13 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from . import codec, replies
-from .call import Batch, Command, Reply
+from .call import Command, Reply
 from .calls.query import read_job
 from .checks import whole
-from .errors import EchoMQError, InvalidOption
+from .errors import InvalidOption
 from .job import Job
 from .keys import Keys
-from .plans import PLACES, Plan
+from .plans import PLACES, Plan, ask_all
 from .states import JobState
 
 __all__ = ["Walk"]
@@ -115,11 +115,8 @@ def _places(states: Iterable[JobState]) -> Iterable[_Place]:
 
 
 def _read(keys: Keys, ids: Sequence[str], state: JobState) -> Plan[list[Job]]:
-    outcomes = yield Batch(requests=tuple(read_job(keys, job_id, state) for job_id in ids))
-    for outcome in outcomes:
-        if isinstance(outcome, EchoMQError):
-            raise outcome
-    return [job for job in outcomes if job is not None]
+    found = yield from ask_all([read_job(keys, job_id, state) for job_id in ids])
+    return [job for job in found if job is not None]
 
 
 def _reversed_texts(reply: Reply) -> list[str]:

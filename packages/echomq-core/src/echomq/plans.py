@@ -30,6 +30,7 @@ __all__ = [
     "Plan",
     "add_bulk",
     "announce",
+    "ask_all",
     "checked_defaults",
     "draft",
     "drafts",
@@ -54,6 +55,21 @@ UNSTARTED = (JobState.WAITING, JobState.PRIORITIZED, JobState.DELAYED, JobState.
 _PIPELINE_LENGTH = 1_000
 _SCRIPT_LENGTH = 250
 """Jobs that one script adds: 1 to 2 ms of the server's time."""
+
+
+def ask_all(requests: Sequence[ScriptCall[Any] | Command[Any]], *, atomic: bool = False) -> Plan[list[Any]]:
+    """Ask for several things in one batch and return what each request decodes to.
+
+    Raises:
+        EchoMQError: That of the first request that failed.
+    """
+    if not requests:
+        return []
+    outcomes = yield Batch(requests=tuple(requests), atomic=atomic)
+    for outcome in outcomes:
+        if isinstance(outcome, EchoMQError):
+            raise outcome
+    return list(outcomes)
 
 
 def checked_defaults(defaults: Mapping[str, Any] | None) -> Mapping[str, Any]:

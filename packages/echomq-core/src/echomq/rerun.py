@@ -5,14 +5,13 @@ Source: protocol spec 03 section 3.11; 04 section 2.10.
 
 from typing import Any
 
-from .call import Batch
 from .calls import change, query
 from .calls import queue as queue_calls
 from .checks import whole
-from .errors import EchoMQError, JobNotFound, JobNotInState
+from .errors import JobNotFound, JobNotInState
 from .keys import Keys
 from .moments import moment_ms
-from .plans import Plan
+from .plans import Plan, ask_all
 from .states import JobState
 
 __all__ = ["KEEP", "move_all_to_wait", "retry"]
@@ -44,9 +43,7 @@ def retry(
     found = yield query.get_state(keys, job_id)
     if found is not state:  # a transaction is not undone: the data of a running job would be changed
         raise (JobNotFound if found is JobState.UNKNOWN else JobNotInState)("reprocessJob", job_id)
-    for outcome in (yield Batch(requests=(edit, call), atomic=True)):
-        if isinstance(outcome, EchoMQError):
-            raise outcome
+    yield from ask_all((edit, call), atomic=True)
 
 
 def move_all_to_wait(keys: Keys, state: JobState, *, count: int, until_ms: int | None) -> Plan[None]:

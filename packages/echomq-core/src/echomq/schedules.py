@@ -9,14 +9,14 @@ from typing import Any
 
 import attrs
 
-from .call import Batch, ScriptCall
+from .call import ScriptCall
 from .calls.schedulers import JobScheduler, add_job_scheduler, get_job_scheduler, get_job_scheduler_ids
-from .errors import EchoMQError, InvalidOption, SchedulerCollision
+from .errors import InvalidOption, SchedulerCollision
 from .job import Job
 from .keys import Keys
 from .moments import Duration, Moment
 from .options import job_options
-from .plans import Plan
+from .plans import Plan, ask_all
 from .repeat import Repeat
 
 __all__ = ["DEFAULT_ZONE", "list_schedulers", "upsert"]
@@ -115,8 +115,5 @@ def list_schedulers(keys: Keys, start: int, end: int, *, ascending: bool) -> Pla
     ids = yield get_job_scheduler_ids(keys, start, end, ascending=ascending)
     if not ids:
         return []
-    found = yield Batch(requests=tuple(get_job_scheduler(keys, scheduler_id) for scheduler_id in ids))
-    for outcome in found:
-        if isinstance(outcome, EchoMQError):
-            raise outcome
+    found = yield from ask_all([get_job_scheduler(keys, scheduler_id) for scheduler_id in ids])
     return [scheduler for scheduler in found if scheduler is not None]

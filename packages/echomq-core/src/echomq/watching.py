@@ -6,14 +6,14 @@ Source: protocol spec 05 sections 1 and 10.
 import contextlib
 from collections.abc import Iterable
 
-from .call import Batch, Command, ScriptCall
+from .call import Command, ScriptCall
 from .calls.clients import Client, get_event_readers, get_workers
 from .calls.presence import WorkerDetails, forget_workers, list_worker_ids, read_workers
 from .calls.query import get_jobs
-from .errors import EchoMQError, ServerRefused
+from .errors import ServerRefused
 from .job import Job
 from .keys import Keys
-from .plans import Plan
+from .plans import Plan, ask_all
 from .states import JobState
 
 __all__ = ["event_readers", "first_in_line", "latency", "longest_wait_ms", "worker_details", "workers"]
@@ -60,11 +60,7 @@ def _listed(command: Command[list[Client]]) -> Plan[list[Client]]:
 
 def latency(keys: Keys, now_ms: int) -> Plan[int]:
     """Return for how long the job that is first in line has waited since it could run; 0 if none waits."""
-    outcomes = yield Batch(requests=first_in_line(keys))
-    for outcome in outcomes:
-        if isinstance(outcome, EchoMQError):
-            raise outcome
-    return longest_wait_ms(outcomes, now_ms)
+    return longest_wait_ms((yield from ask_all(first_in_line(keys))), now_ms)
 
 
 def first_in_line(keys: Keys) -> tuple[ScriptCall[list[Job]], ...]:

@@ -7,7 +7,6 @@ Source: design.md section 4.
 """
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -15,6 +14,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import attrs
 
 from echomq.call import Batch, Command, Request
+from echomq.chance import dice
 from echomq.cluster import (
     ASK_SLOTS,
     ASKING,
@@ -192,7 +192,7 @@ class ClusterLane:
                 node = step.node or table.owner(journey.slot)
                 return await carry(self._lane(node), step.asking, journey.left_ms(time.monotonic()))
             except DriverError as error:
-                step = journey.after(error, node, time.monotonic(), random.random())  # noqa: S311  # jitter
+                step = journey.after(error, node, time.monotonic(), dice())
 
     def _lane(self, node: Address) -> Lane:
         if self._closed:
@@ -223,7 +223,7 @@ class ClusterLane:
 
     async def _ask_nodes(self) -> None:
         table, errors = self.dialler.table, list[DriverError]()
-        for address in table.candidates([random.random() for _ in range(16)]):  # noqa: S311  # spreads load
+        for address in table.candidates([dice() for _ in range(16)]):
             try:
                 reply = await self._ask(address)
             except DriverError as error:

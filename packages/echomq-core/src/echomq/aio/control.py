@@ -9,13 +9,13 @@ Source: :mod:`echomq.calls.control`.
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Callable
 
 import attrs
 
 from echomq.calls.control import BEGINNING, read_wishes
+from echomq.chance import dice
 from echomq.driver import AsyncConnection
 from echomq.errors import EchoMQError
 from echomq.keys import Keys
@@ -101,7 +101,7 @@ class Control:
     async def _rest(self, error: EchoMQError, failures: int) -> None:
         """Wait through an outage, of which the worker's other calls tell; else leave off."""
         if is_passing(error):
-            await asyncio.sleep(pause_ms(failures, random.random()) / 1000)  # noqa: S311  # spreads load
+            await asyncio.sleep(pause_ms(failures, dice()) / 1000)
             return
         self._is_off = True
         _log.warning("worker of queue %s: its jobs cannot be cancelled from elsewhere: %s", self.keys.queue, error)

@@ -1,6 +1,5 @@
 """Takes jobs for a worker: one call at a time, in a task that the worker can let go of."""
 
-import random
 from collections.abc import Callable, Coroutine
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ import attrs
 
 from echomq.calls.batches import Terms, take_jobs
 from echomq.calls.fetch import Take, move_to_active
+from echomq.chance import dice
 from echomq.clock import wall_ms
 from echomq.driver import AsyncConnection
 from echomq.errors import EchoMQError
@@ -70,7 +70,7 @@ class Fetching:
         """Wait no longer for the call that is under way."""
         if self._task is not None:
             self._task.cancel()
-        self.happened(Failed(LetGo(), True, _dice()))
+        self.happened(Failed(LetGo(), True, dice()))
 
     def take(self, count: int) -> Coroutine[Any, Any, None]:
         """Take the next jobs, so many at most."""
@@ -97,13 +97,13 @@ class Fetching:
             self.happened(fetched(takes, found, wall_ms()))
 
     def _failed(self, error: EchoMQError) -> None:
-        self.happened(Failed(error, getattr(error, "may_have_run", False), _dice()))
+        self.happened(Failed(error, getattr(error, "may_have_run", False), dice()))
 
     async def _search(self) -> None:
         try:
             found = await perform(self.connection, stray_jobs(self.keys, self._owner, self.held))
         except EchoMQError as error:
-            self.happened(Failed(error, False, _dice()))
+            self.happened(Failed(error, False, dice()))
         else:
             self.happened(Adopted(tuple((job, self._new_take(token)) for job, token in found)))
 
@@ -116,7 +116,3 @@ class Fetching:
 
     def _new_terms(self, keep: Keep | None) -> Terms:
         return Terms(keys=self.keys, take=self._new_take(""), keep=keep, metrics_points=self.options.metrics)
-
-
-def _dice() -> float:
-    return random.random()  # noqa: S311  # spreads load, keeps no secret

@@ -1,13 +1,13 @@
 """Runs plans whose calls are repeated through outages: a report, and what a job sends."""
 
 import asyncio
-import random
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar, cast
 
 import attrs
 
 from echomq.call import Command, ScriptCall
+from echomq.chance import dice
 from echomq.driver import AsyncConnection
 from echomq.errors import ConnectionLost, EchoMQError
 from echomq.scheduling.settling import SitOut
@@ -70,8 +70,7 @@ class Insisting:
             held.reporting = False  # the lock is still ours, and has to be renewed
         if not isinstance(rest.error, _Interrupted):
             self.complain(rest.error)
-        dice = random.random()  # noqa: S311  # spreads load, keeps no secret
-        await asyncio.sleep(pause_ms(rest.failures, dice) / 1000)
+        await asyncio.sleep(pause_ms(rest.failures, dice()) / 1000)
 
 
 class _Interrupted(ConnectionLost):

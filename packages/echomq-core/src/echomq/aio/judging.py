@@ -1,10 +1,10 @@
 """What an attempt that failed comes to: the worker's backoff strategies are asked, and may take their time."""
 
 import inspect
-import random
 from collections.abc import Callable
 from typing import Any
 
+from echomq.chance import dice
 from echomq.job import Job
 from echomq.options import WorkerOptions
 from echomq.scheduling.outcome import Outcome, has_attempt_left, of_error, of_unknown_backoff
@@ -25,8 +25,7 @@ async def judged(
     """
     try:
         strategies = await _asked_strategy(job, error, options)
-        dice = random.random()  # noqa: S311  # spreads load, keeps no secret
-        return of_error(job, error, options=options, dice=dice, strategies=strategies)
+        return of_error(job, error, options=options, dice=dice(), strategies=strategies)
     except Exception as problem:  # noqa: BLE001  # a strategy may raise anything, and the job must go somewhere
         complain(problem)
         return of_unknown_backoff(job, error)

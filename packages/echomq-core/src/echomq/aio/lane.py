@@ -16,7 +16,6 @@ Source: design.md section 4; measured in performance.md 6.
 
 import asyncio
 import os
-import random
 import weakref
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -25,6 +24,7 @@ from typing import Any, TypeVar
 import attrs
 
 from echomq.call import Batch, Command, Request, ScriptCall
+from echomq.chance import dice
 from echomq.driver import Connection, ConnectionOptions, ServerInfo
 from echomq.errors import DriverError, ServerRefused, UsageError
 from echomq.exchange import Parts, decoded, exchange_batch, is_unknown_script, parse_info, parts, refused, text_parts
@@ -274,7 +274,7 @@ class Lane:
         try:
             # Closing also cancels this task, but a cancellation that meets a failure can be lost on the way.
             while self._link is None and not self._closed and self.backlog.is_wanted:
-                await asyncio.sleep(self._attempts.pause_s(_now(), random.random()))  # noqa: S311  # jitter
+                await asyncio.sleep(self._attempts.pause_s(_now(), dice()))
                 if not self._closed and self.backlog.is_wanted:
                     await self._dial_once()
         finally:

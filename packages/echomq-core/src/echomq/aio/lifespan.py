@@ -19,10 +19,11 @@ async def entered(lifespan: Lifespan | None) -> AsyncIterator[Any]:
     Raises:
         UsageError: It makes no context manager.
     """
-    manager: Any = None if lifespan is None else lifespan()
-    if manager is None and lifespan is None:
+    if lifespan is None:
         yield None
-    elif hasattr(manager, "__aenter__"):
+        return
+    manager: Any = lifespan()
+    if hasattr(manager, "__aenter__"):
         async with manager as shared:
             yield shared
     elif hasattr(manager, "__enter__"):

@@ -12,12 +12,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import random
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from echomq.calls.events import newest_id, publish_event, read_events
+from echomq.chance import dice
 from echomq.checks import whole
 from echomq.closing import closed
 from echomq.entries import Listeners, check_own, start_id
@@ -220,7 +220,7 @@ class QueueEvents:
                 failures += 1
                 if failures == 1:
                     _log.warning("reading the events of queue %s goes on after an outage: %s", self.keys.queue, error)
-                await self._rest(pause_ms(failures, random.random()))  # noqa: S311  # jitter
+                await self._rest(pause_ms(failures, dice()))
 
     async def _rest(self, rest_ms: int) -> None:
         self._resting = asyncio.get_running_loop().create_future()

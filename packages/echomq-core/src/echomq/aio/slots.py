@@ -8,7 +8,6 @@ Source: protocol spec 05 sections 4.5 and 4.7.
 
 import asyncio
 import contextlib
-import random
 import sys
 import threading
 import time
@@ -345,7 +344,3 @@ async def _until_all_heard() -> None:
     for _ in range(_TURNS_TO_CUT):
         with contextlib.suppress(asyncio.CancelledError):  # the worker has heard, and cuts this job
             await asyncio.sleep(0)
-
-
-def _dice() -> float:
-    return random.random()  # noqa: S311  # spreads load, keeps no secret

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -11,6 +10,7 @@ import attrs
 from echomq import replies
 from echomq.call import Command
 from echomq.calls.fetch import has_unstarted, set_marker, wait_marker
+from echomq.chance import dice
 from echomq.clock import wall_ms
 from echomq.driver import AsyncConnection
 from echomq.errors import EchoMQError
@@ -87,7 +87,7 @@ class Waiting:
         try:
             score = await self._blocking.send(wait_marker(self.keys, timeout_ms))
         except EchoMQError as error:
-            ended = WaitFailed(error, random.random())  # noqa: S311  # spreads load, keeps no secret
+            ended = WaitFailed(error, dice())
         else:
             self.answered()
             ended = Marked(score, wall_ms())

@@ -17,7 +17,7 @@ from echomq.keys import Keys
 from .connecting import connected
 from .console import Cut, open_console, print_table
 from .looking import counted, named_or_all
-from .parameters import PREFIX, Prefix, Url
+from .parameters import PREFIX, AnyQueues, Prefix, Url
 from .tables import COLOURS, NAME_WIDTH, bare_table
 
 __all__ = ["counts"]
@@ -27,9 +27,7 @@ Counted = dict[str, dict[str, int | bool]]
 
 
 def counts(
-    queues: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Names of queues; none: all of the prefix.")
-    ] = None,
+    queues: AnyQueues = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep showing, until Ctrl-C.")] = False,
     interval: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Between two looks with --watch.")] = 1.0,

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import attrs
 
 from echomq import diagnosis, watching
-from echomq.call import Batch
 from echomq.calls import query
 from echomq.calls import queue as queue_calls
 from echomq.calls.queue import QueueMeta
 from echomq.clock import wall_ms
 from echomq.driver import Connection
-from echomq.errors import EchoMQError, ServerRefused
+from echomq.errors import ServerRefused
 from echomq.keys import Keys
+from echomq.plans import ask_all
 from echomq.states import JobState
 from echomq.sync.run import perform
 
@@ -51,12 +51,7 @@ def named_or_all(connection: Connection, names: Sequence[str] | None, prefix: st
 def counted(connection: Connection, queues: Sequence[Keys]) -> list[tuple[dict[JobState, int], QueueMeta]]:
     """Count the jobs of queues and read their settings, in one round trip."""
     requests = [request for keys in queues for request in (query.get_counts(keys, COLOURS), queue_calls.get_meta(keys))]
-    if not requests:
-        return []
-    outcomes = connection.send_batch(Batch(requests=tuple(requests)))
-    for outcome in outcomes:
-        if isinstance(outcome, EchoMQError):
-            raise outcome
+    outcomes = perform(connection, ask_all(requests))
     return list(zip(outcomes[::2], outcomes[1::2], strict=True))
 
 

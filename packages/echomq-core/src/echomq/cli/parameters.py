@@ -10,11 +10,14 @@ from echomq.errors import UsageError
 from echomq.keys import DEFAULT_PREFIX
 from echomq.moments import read_duration_ms as duration_ms
 
-__all__ = ["Prefix", "Url", "duration_ms", "lasting_url", "required_url"]
+__all__ = ["AnyQueues", "Prefix", "Url", "duration_ms", "lasting_url", "required_url"]
 
 Url: TypeAlias = Annotated[
     str | None,
     typer.Option("--url", envvar="ECHOMQ_URL", show_default=False, metavar="URL", help="Server, redis://localhost"),
+]
+AnyQueues: TypeAlias = Annotated[
+    list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Names of queues; none: all of the prefix.")
 ]
 Prefix: TypeAlias = Annotated[str, typer.Option("--prefix", metavar="TEXT", help="Name space of the queues.")]
 

@@ -19,7 +19,7 @@ from echomq.states import JobState
 from .connecting import connected
 from .console import open_console, print_table
 from .looking import Look, look, named_or_all
-from .parameters import PREFIX, Prefix, Url, duration_ms
+from .parameters import PREFIX, AnyQueues, Prefix, Url, duration_ms
 from .rates import Rates
 from .tables import NAME_WIDTH, ask, bare_table, span
 
@@ -30,9 +30,7 @@ Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")
 
 
 def list_queues(
-    queues: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Names of queues; none: all of the prefix.")
-    ] = None,
+    queues: AnyQueues = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")] = False,
     url: Url = None,
     prefix: Prefix = PREFIX,

@@ -13,20 +13,21 @@ from rich.live import Live
 from rich.text import Text
 
 from echomq import replies
-from echomq.call import Batch, Command, Reply
+from echomq.call import Command, Reply
 from echomq.calls import query
 from echomq.calls.events import past_events
 from echomq.driver import Connection
-from echomq.errors import EchoMQError
 from echomq.events import Event
 from echomq.job import Job
 from echomq.keys import Keys
+from echomq.plans import ask_all
 from echomq.states import JobState
+from echomq.sync.run import perform
 
 from .connecting import connected
 from .console import Cut, open_console
 from .looking import Look, look, named_or_all
-from .parameters import PREFIX, Prefix, Url
+from .parameters import PREFIX, AnyQueues, Prefix, Url
 from .queues import as_json_of, queues_table
 from .rates import Rates, millisecond, rates
 from .tables import bare_table, span
@@ -58,9 +59,7 @@ class Moment:
 
 
 def top(
-    queues: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Names of queues; none: all of the prefix.")
-    ] = None,
+    queues: AnyQueues = None,
     interval: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Between two looks.")] = 1.0,
     count: Annotated[int | None, typer.Option(min=1, help="End after so many looks.")] = None,
     jobs: Annotated[int, typer.Option(min=0, metavar="COUNT", help="Running jobs to show, longest first.")] = 10,
@@ -125,7 +124,8 @@ def _read_time(reply: Reply) -> int:
 
 def _events(connection: Connection, keys: Sequence[Keys], after_ms: int) -> list[list[Event]]:
     requests = [past_events(queue, None, _MOST_EVENTS) for queue in keys]
-    return [[event for event in events if millisecond(event.id) >= after_ms] for events in _batch(connection, requests)]
+    found = perform(connection, ask_all(requests))
+    return [[event for event in events if millisecond(event.id) >= after_ms] for events in found]
 
 
 def _running(connection: Connection, keys: Sequence[Keys], most: int) -> list[Job]:
@@ -133,18 +133,8 @@ def _running(connection: Connection, keys: Sequence[Keys], most: int) -> list[Jo
         return []
     # The list of active jobs has the one taken first at its end.
     requests = [query.get_jobs(queue, [JobState.ACTIVE], 0, most - 1, ascending=True) for queue in keys]
-    found = [job for jobs in _batch(connection, requests) for job in jobs]
+    found = [job for jobs in perform(connection, ask_all(requests)) for job in jobs]
     return sorted(found, key=lambda job: job.processed_on_ms or 0)[:most]
-
-
-def _batch(connection: Connection, requests: Sequence[Any]) -> list[Any]:
-    if not requests:
-        return []
-    outcomes = connection.send_batch(Batch(requests=tuple(requests)))
-    for outcome in outcomes:
-        if isinstance(outcome, EchoMQError):
-            raise outcome
-    return list(outcomes)
 
 
 def _as_json(moment: Moment, one: Look) -> dict[str, Any]:

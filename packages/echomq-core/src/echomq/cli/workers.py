@@ -20,7 +20,7 @@ from echomq.sync.run import perform
 from .connecting import connected
 from .console import open_console, print_table
 from .looking import named_or_all
-from .parameters import PREFIX, Prefix, Url
+from .parameters import PREFIX, AnyQueues, Prefix, Url
 from .tables import bare_table, span
 
 __all__ = ["workers"]
@@ -29,9 +29,7 @@ _NAMED_JOBS = 3
 
 
 def workers(
-    queues: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Names of queues; none: all of the prefix.")
-    ] = None,
+    queues: AnyQueues = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")] = False,
     url: Url = None,
     prefix: Prefix = PREFIX,

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import attrs
 
 from echomq.aio import add_bulk
-from echomq.call import Batch
+from echomq.aio.run import perform
 from echomq.calls import query
 from echomq.calls.remove import remove_job
 from echomq.clock import wall_ms
@@ -22,7 +22,7 @@ from echomq.driver import AsyncConnection
 from echomq.errors import EchoMQError
 from echomq.job import Job
 from echomq.keys import Keys
-from echomq.plans import NewJob
+from echomq.plans import NewJob, ask_all
 from echomq.states import JobState
 
 from .files import Skipped, text_files
@@ -185,11 +185,7 @@ class Demo:
             raise DemoError(f"no job finished for {PATIENCE_S:.0f} s; {len(self.outstanding)} are outstanding")
 
     async def _ask(self, *requests: Any) -> list[Any]:
-        outcomes = await self.connection.send_batch(Batch(requests=requests))
-        for outcome in outcomes:
-            if isinstance(outcome, EchoMQError):
-                raise outcome
-        return outcomes
+        return await perform(self.connection, ask_all(requests))
 
 
 def _about(keys: Keys, job_id: str) -> tuple[Any, Any]:

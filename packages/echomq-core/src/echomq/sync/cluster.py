@@ -6,7 +6,6 @@ Source: design.md section 4.
 """
 
 import os
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import attrs
 
 from echomq.call import Batch, Command, Request
+from echomq.chance import dice
 from echomq.cluster import (
     ASK_SLOTS,
     ASKING,
@@ -182,7 +182,7 @@ class ClusterLink:
                 node = step.node or table.owner(journey.slot)
                 return carry(self._link(node), step.asking, journey.left_ms(time.monotonic()))
             except DriverError as error:
-                step = journey.after(error, node, time.monotonic(), random.random())  # noqa: S311  # jitter
+                step = journey.after(error, node, time.monotonic(), dice())
 
     def _link(self, node: Address) -> Link:
         if self._closed.is_set():
@@ -214,7 +214,7 @@ class ClusterLink:
 
     def _ask_nodes(self) -> None:
         table, errors = self.dialler.table, list[DriverError]()
-        for address in table.candidates([random.random() for _ in range(16)]):  # noqa: S311  # spreads load
+        for address in table.candidates([dice() for _ in range(16)]):
             if self._closed.is_set():
                 raise closed(self.dialler.where)
             try:

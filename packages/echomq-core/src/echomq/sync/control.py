@@ -7,7 +7,6 @@ Source: :mod:`echomq.calls.control`.
 """
 
 import logging
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from collections.abc import Callable
 import attrs
 
 from echomq.calls.control import BEGINNING, read_wishes
+from echomq.chance import dice
 from echomq.driver import Connection
 from echomq.errors import EchoMQError
 from echomq.keys import Keys
@@ -102,7 +102,7 @@ class Control:
     def _rest(self, error: EchoMQError, failures: int) -> None:
         """Wait through an outage, of which the worker's other calls tell; else leave off."""
         if is_passing(error):
-            self._off.wait(pause_ms(failures, random.random()) / 1000)  # noqa: S311  # spreads load
+            self._off.wait(pause_ms(failures, dice()) / 1000)
             return
         if not self._off.is_set():
             _log.warning("worker of queue %s: its jobs cannot be cancelled from elsewhere: %s", self.keys.queue, error)

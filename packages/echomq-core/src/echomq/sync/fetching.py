@@ -1,6 +1,5 @@
 """Takes jobs for a blocking worker: one call at a time, in another thread than the one that runs the worker."""
 
-import random
 from collections.abc import Callable
 from functools import partial
 from uuid import uuid4
@@ -9,6 +8,7 @@ import attrs
 
 from echomq.calls.batches import Terms, take_jobs
 from echomq.calls.fetch import Take, move_to_active
+from echomq.chance import dice
 from echomq.clock import wall_ms
 from echomq.driver import Connection
 from echomq.errors import EchoMQError
@@ -57,7 +57,7 @@ class Fetching:
 
     def stop(self) -> None:
         """Wait no longer for the call that is under way."""
-        self.ended(Failed(LetGo(), True, _dice()), partial(self._claim, self._under_way))
+        self.ended(Failed(LetGo(), True, dice()), partial(self._claim, self._under_way))
 
     def _begin(self, call: Callable[[], Happened]) -> None:
         mark = self._under_way = object()
@@ -73,7 +73,7 @@ class Fetching:
         try:
             event = call()
         except EchoMQError as error:
-            event = Failed(error, getattr(error, "may_have_run", False), _dice())
+            event = Failed(error, getattr(error, "may_have_run", False), dice())
         self.ended(event, claim)
 
     def take(self, token: str | None = None) -> Take:
@@ -103,7 +103,3 @@ class Fetching:
         found = perform(self.connection, stray_jobs(self.keys, self._owner, held))
         # A slot whose report is under way has the lock of the job that comes along, and will hold it.
         return Adopted(tuple((job, self.take(token)) for job, token in found if token not in tokens))
-
-
-def _dice() -> float:
-    return random.random()  # noqa: S311  # spreads load, keeps no secret

@@ -19,10 +19,11 @@ def entered(lifespan: Lifespan | None) -> Iterator[Any]:
     Raises:
         UsageError: It makes no context manager, or an async one.
     """
-    manager: Any = None if lifespan is None else lifespan()
-    if manager is None and lifespan is None:
+    if lifespan is None:
         yield None
-    elif hasattr(manager, "__enter__"):
+        return
+    manager: Any = lifespan()
+    if hasattr(manager, "__enter__"):
         with manager as shared:
             yield shared
     else:

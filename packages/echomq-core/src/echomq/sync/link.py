@@ -8,7 +8,6 @@ Source: design.md section 4.
 """
 
 import os
-import random
 import socket
 import ssl
 import threading
@@ -20,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 import attrs
 
 from echomq.call import Batch, Command, Reply, Request, ScriptCall
+from echomq.chance import dice
 from echomq.driver import ConnectionOptions, ServerInfo
 from echomq.errors import ConnectionLost, DriverError, ProtocolError, ReplyTimeout, ServerRefused
 from echomq.exchange import Parts, decoded, exchange_batch, is_unknown_script, parse_info, parts, refused, text_parts
@@ -254,7 +254,7 @@ class Link:
         while self._open is None:
             if self._closed.is_set():
                 raise closed(self.dialler.where)
-            pause_s = self._attempts.pause_s(time.monotonic(), random.random())  # noqa: S311  # jitter
+            pause_s = self._attempts.pause_s(time.monotonic(), dice())
             if deadline.left_s() <= pause_s:
                 self._closed.wait(max(0.0, deadline.left_s()))
                 raise self._attempts.out_of_time(deadline.limit_ms, connected=False)

@@ -8,12 +8,12 @@ Starts no thread: reading happens in the thread that reads or calls ``run``;
 from __future__ import annotations
 
 import logging
-import random
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from echomq.calls.events import newest_id, publish_event, read_events
+from echomq.chance import dice
 from echomq.checks import whole
 from echomq.closing import closed
 from echomq.entries import Listeners, check_own, start_id
@@ -210,7 +210,7 @@ class QueueEvents:
                 failures += 1
                 if failures == 1:
                     _log.warning("reading the events of queue %s goes on after an outage: %s", self.keys.queue, error)
-                self._closed.wait(pause_ms(failures, random.random()) / 1000)  # noqa: S311  # jitter
+                self._closed.wait(pause_ms(failures, dice()) / 1000)
 
     def _call(self, listener: Callable[[Any], Any], event: Event) -> None:
         try:

@@ -9,7 +9,6 @@ Source: design.md section 5; protocol spec 05 section 4.
 """
 
 import contextlib
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ import attrs
 
 from echomq.calls.batches import Terms
 from echomq.calls.locks import move_stalled_jobs_to_wait
+from echomq.chance import dice
 from echomq.clock import wall_ms
 from echomq.complaints import Complaints
 from echomq.driver import Connection
@@ -142,7 +142,7 @@ class Shift:
             connection=self.connection,
             start=start,
             ended=self._waited,
-            failed=lambda error, is_wanted: mind.happened(messages.WaitFailed(error, _dice()), is_wanted),
+            failed=lambda error, is_wanted: mind.happened(messages.WaitFailed(error, dice()), is_wanted),
             complain=self._complain,
         )
         self._renewal = self._make_renewal()
@@ -310,7 +310,3 @@ class Shift:
 
 def _awake() -> None:
     """Nothing; whoever waits for something to do looks at the clock again."""
-
-
-def _dice() -> float:
-    return random.random()  # noqa: S311  # spreads load, keeps no secret

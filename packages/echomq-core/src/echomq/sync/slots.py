@@ -7,7 +7,6 @@ does not end when it should is reported, or given back, behind its back.
 Source: protocol spec 05 sections 4.5 and 4.7.
 """
 
-import random
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -20,6 +19,7 @@ import attrs
 
 from echomq.call import ScriptCall
 from echomq.calls.fetch import Take
+from echomq.chance import dice
 from echomq.clock import local_zone, wall_ms
 from echomq.complaints import log_failure
 from echomq.driver import Connection
@@ -216,7 +216,7 @@ class Slots:
     def _judge(self, job: Job, error: BaseException) -> Outcome:
         options = self.options
         try:
-            return of_error(job, error, options=options, dice=_dice(), strategies=options.backoff_strategies)
+            return of_error(job, error, options=options, dice=dice(), strategies=options.backoff_strategies)
         except Exception as problem:  # noqa: BLE001  # a strategy may raise anything, and the job must go somewhere
             self.complain(problem)
             return of_unknown_backoff(job, error)
@@ -367,12 +367,8 @@ class Slots:
         if held is not None:
             held.reporting = False  # the lock is still ours, and has to be renewed
         self.complain(rest.error)
-        pause_s = pause_ms(rest.failures, _dice()) / 1000
+        pause_s = pause_ms(rest.failures, dice()) / 1000
         if given_up is None:
             time.sleep(pause_s)
         elif given_up.wait(pause_s):
             raise rest.error
-
-
-def _dice() -> float:
-    return random.random()  # noqa: S311  # spreads load, keeps no secret
