@@ -148,6 +148,17 @@ async def test_running_worker_notices(echomq_queue: NewQueue, echomq_worker: New
     assert await queue.result(job.id, timeout=5_000) == "done"
 
 
+async def test_worker_that_is_about_to_wait_notices(echomq_queue: NewQueue, echomq_clock: Clock) -> None:
+    """A worker that has found nothing, and begins to wait only after the clock was set, is told at once."""
+    queue = echomq_queue()
+    await queue.add("later", delay=timedelta(hours=1))
+    await queue.connection.send(command("DEL", queue.keys.marker))  # as a worker leaves it that knows the time
+
+    echomq_clock.advance(timedelta(hours=1))
+
+    assert await queue.connection.send(command("ZPOPMIN", queue.keys.marker)) == [b"0", b"0"]
+
+
 async def test_what_is_asserted_moves_too(echomq_queue: NewQueue, echomq_clock: Clock) -> None:
     """A job that has run is enqueued no more."""
     queue = echomq_queue()

@@ -59,13 +59,18 @@ class MemoryServer:
         """What to connect to."""
         return f"memory://{self.name}"
 
+    @property
+    def is_here(self) -> bool:
+        """Whether it lives in this process, and not in one that this was forked from."""
+        return self._pid == os.getpid()
+
     def dial(self) -> socket.socket:
         """Return the client's end of a new connection.
 
         Raises:
             ServerRefused: This is a process forked from the one that has the server.
         """
-        if self._pid != os.getpid():
+        if not self.is_here:
             raise ServerRefused(
                 f"{self.url} belongs to process {self._pid}, from which this one was forked; for several processes "
                 "use embedded: or the URL of a server",
@@ -249,7 +254,9 @@ def memory_server(name: str = "") -> MemoryServer:
         return _servers[name]
 
 
-def wake_all() -> None:
-    """Let whoever waits on any of these servers look at the clock."""
-    for server in tuple(_servers.values()):
+def wake_all() -> list[str]:
+    """Let whoever waits on any of these servers look at the clock; return the URLs of those that live here."""
+    servers = [server for server in tuple(_servers.values()) if server.is_here]
+    for server in servers:
         server.wake()
+    return [server.url for server in servers]

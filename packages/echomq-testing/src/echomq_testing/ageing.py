@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from echomq.driver import Connection, ConnectionSource
 
-__all__ = ["age", "forget"]
+__all__ = ["age", "forget", "rouse"]
 
 _PAGE = 1_000
 
@@ -22,10 +22,10 @@ def _command(*parts: str | int) -> Command[Any]:
     return Command(parts=parts, decode=lambda reply: reply, repeatable=True)
 
 
-def _pages(connection: Connection, prefix: str) -> Iterator[list[str]]:
+def _pages(connection: Connection, pattern: str) -> Iterator[list[str]]:
     cursor = "0"
     while True:
-        raw, keys = connection.send(_command("SCAN", cursor, "MATCH", f"{prefix}:*", "COUNT", _PAGE))
+        raw, keys = connection.send(_command("SCAN", cursor, "MATCH", pattern, "COUNT", _PAGE))
         yield [key.decode() for key in keys]
         cursor = raw.decode()
         if cursor == "0":
@@ -33,7 +33,7 @@ def _pages(connection: Connection, prefix: str) -> Iterator[list[str]]:
 
 
 def age(source: ConnectionSource, prefix: str, by_ms: int) -> None:
-    """Let keys expire earlier by so much, and wake the workers that wait for a delayed job.
+    """Let keys expire earlier by so much.
 
     Args:
         source: The server.
@@ -41,7 +41,7 @@ def age(source: ConnectionSource, prefix: str, by_ms: int) -> None:
         by_ms: By how much.
     """
     with contextlib.closing(sync.connect(source)) as connection:
-        for keys in _pages(connection, prefix):
+        for keys in _pages(connection, f"{prefix}:*"):
             lives = connection.send_batch(Batch(requests=tuple(_command("PTTL", key) for key in keys)))
             changes: list[Command[Any]] = []
             for key, left_ms in zip(keys, lives, strict=True):
@@ -49,14 +49,25 @@ def age(source: ConnectionSource, prefix: str, by_ms: int) -> None:
                     changes.append(_command("DEL", key))
                 elif left_ms > by_ms:
                     changes.append(_command("PEXPIRE", key, left_ms - by_ms))
-                if key.endswith(":delayed"):
-                    changes.append(_command("ZADD", f"{key.removesuffix(':delayed')}:marker", 0, "0"))
             connection.send_batch(Batch(requests=tuple(changes)))
+
+
+def rouse(source: ConnectionSource, prefix: str = "*") -> None:
+    """Let workers look for jobs that have become due: those that wait, and those that are about to.
+
+    Args:
+        source: The server.
+        prefix: Name space of the queues; ``*`` stands for all.
+    """
+    with contextlib.closing(sync.connect(source)) as connection:
+        for keys in _pages(connection, f"{prefix}:*:delayed"):
+            markers = (f"{key.removesuffix(':delayed')}:marker" for key in keys)
+            connection.send_batch(Batch(requests=tuple(_command("ZADD", marker, 0, "0") for marker in markers)))
 
 
 def forget(source: ConnectionSource, prefix: str) -> None:
     """Remove all keys of a name space."""
     with contextlib.closing(sync.connect(source)) as connection:
-        for keys in _pages(connection, prefix):
+        for keys in _pages(connection, f"{prefix}:*"):
             if keys:
                 connection.send(_command("UNLINK", *keys))

@@ -11,7 +11,7 @@ from echomq import clock
 from echomq.errors import UsageError
 from echomq.moments import duration_ms
 
-from .ageing import age
+from .ageing import age, rouse
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -91,7 +91,9 @@ class Clock:
         self._now_ms += by_ms
         for source, prefix in self._followed:
             age(source, prefix, by_ms)
-        _wake_memory_servers()
+            rouse(source, prefix)
+        for url in _wake_memory_servers():
+            rouse(url)
         return self.now
 
     def advance_to(self, at: datetime) -> datetime:
@@ -131,7 +133,6 @@ def _ms(at: datetime) -> int:
     return (at - _EPOCH) // _MILLISECOND
 
 
-def _wake_memory_servers() -> None:
+def _wake_memory_servers() -> list[str]:
     servers = sys.modules.get("echomq_memory.server")
-    if servers is not None:  # else there are none
-        servers.wake_all()
+    return [] if servers is None else list(servers.wake_all())  # nobody has imported it: there are none
