@@ -24,6 +24,12 @@ def _prepare(session: nox.Session) -> None:
     session.install(*EDITABLE, "--group", "test")
 
 
+def _get_debian_valkey(session: nox.Session) -> None:
+    """Get the one build of Valkey without an installation that speaks TLS."""
+    if shutil.which("apt-get"):
+        session.run("sh", "scripts/debian-server.sh", "bookworm-backports", ".cache/servers/valkey-8.0", external=True)
+
+
 def _pytest(session: nox.Session, *what: str, **env: str) -> None:
     session.run("pytest", *what, *session.posargs, env=env)
 
@@ -90,6 +96,7 @@ def chaos(session: nox.Session) -> None:
 def faults(session: nox.Session) -> None:
     """Let every fault meet both drivers and both shells, and write the table of docs/guarantees.md."""
     _prepare(session)
+    _get_debian_valkey(session)
     rows = Path(session.create_tmp()).resolve() / "faults.jsonl"
     rows.unlink(missing_ok=True)
     env = {"ECHOMQ_FAULTS_FILE": str(rows), "ECHOMQ_FAULT_JOBS": "300", "ECHOMQ_FAULT_STRIKES": "5"}
@@ -108,6 +115,7 @@ def soak(session: nox.Session) -> None:
 def topology(session: nox.Session) -> None:
     """Play queues on clusters and watched masters of both servers, the long cases too."""
     _prepare(session)
+    _get_debian_valkey(session)
     _pytest(session, "-m", "heavy or not heavy", "tests/topology", "tests/conformance/test_ways.py")
 
 
@@ -185,8 +193,7 @@ def containers(session: nox.Session) -> None:
 def servers(session: nox.Session) -> None:
     """Run what touches a server against the other supported versions of Redis and Valkey."""
     _prepare(session)
-    if shutil.which("apt-get"):
-        session.run("sh", "scripts/debian-server.sh", "bookworm-backports", ".cache/servers/valkey-8.0", external=True)
+    _get_debian_valkey(session)
     what = session.posargs or ["tests/infra", "tests/vectors", "tests/scripts", "tests/conformance", "tests/topology"]
     session.run("pytest", *what, env={"ECHOMQ_TEST_SERVERS": TIER_2})
 

@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 from support.not_run import MISSING, pytest_sessionfinish, pytest_testnodedown
+from support.server_files import CHOSEN
 from support.servers import Server, Servers, given_url
 from support.topologies import clusters, watched_masters
 
@@ -20,9 +21,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 __all__ = ["clusters", "pytest_sessionfinish", "pytest_testnodedown", "watched_masters"]
-
-SERVER_NAMES = os.environ.get("ECHOMQ_TEST_SERVERS", "redis,valkey").split(",")
-"""Servers that the ``server`` fixture goes through."""
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +57,7 @@ def fresh_server(shared_servers: dict[str, Server]) -> Callable[[str], Server]:
     return partial(_fresh, shared=shared_servers)
 
 
-@pytest.fixture(params=SERVER_NAMES)
+@pytest.fixture(params=CHOSEN)
 def server(request: pytest.FixtureRequest, fresh_server: Callable[[str], Server]) -> Server:
     """A running, empty server of each kind in turn."""
     return fresh_server(request.param)
@@ -80,7 +78,7 @@ def prefix() -> str:
 
 def pytest_xdist_auto_num_workers() -> int | None:
     """Use one process where a server is given by URL: each process empties the servers it uses."""
-    return 1 if any(map(given_url, SERVER_NAMES)) else None
+    return 1 if any(map(given_url, CHOSEN)) else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -15,14 +15,12 @@ from echomq import plugins, scripts
 from echomq.address import parse_url
 from echomq.driver import AsyncConnection, ConnectionOptions, ConnectionSource
 from support.proxy import Proxy, proxy_to
+from support.server_files import CHOSEN
 from support.servers import Server
 from support.threaded import Threaded
 
 DRIVERS = os.environ.get("ECHOMQ_TEST_DRIVERS", "redis,valkey,memory").split(",")
-SERVERS = [
-    *os.environ.get("ECHOMQ_TEST_SERVERS", "redis,valkey").split(","),
-    *(["memory"] if "memory" in DRIVERS else []),
-]
+SERVERS = [*CHOSEN, *(["memory"] if "memory" in DRIVERS else [])]
 """The last one is no server to the others, and the others are none to its driver."""
 
 NEEDS_A_NETWORK = {"proxy", "servers", "tls_server", "certificates", "client_class", "url"}

@@ -1,6 +1,7 @@
 """The contract of a connection on every way to a server: TCP, TLS, Unix socket, limited user, Sentinel, cluster."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,8 @@ from echomq.driver import AsyncConnection, ConnectionSource
 from echomq.errors import ServerRefused
 from support.faults import acl_user
 from support.requests import command, run
-from support.tls import make_certificates, start_tls_server
+from support.server_files import CHOSEN
+from support.tls import Certificates, make_certificates, start_tls_server
 
 if TYPE_CHECKING:
     from support.clusters import Cluster
@@ -20,23 +22,40 @@ if TYPE_CHECKING:
 
 Open = Callable[[ConnectionSource], AsyncConnection]
 RIGHTS = "+@read +@write +@scripting +@connection +@transaction +@blocking +time -@dangerous +info".split()  # noqa: SIM905
-SERVERS = ("redis", "valkey")
 WAYS = [
-    *(f"{way}-{server}" for way in ("tcp", "unix", "limited", "cluster") for server in SERVERS),
-    "sentinel-redis",
-    pytest.param("sentinel-valkey", marks=pytest.mark.heavy),
-    "tls-redis",
+    *(f"{way}-{server}" for way in ("tcp", "unix", "limited", "cluster") for server in CHOSEN),
+    *(f"{way}-{CHOSEN[0]}" for way in ("sentinel", "tls")),
+    *(pytest.param(f"{way}-{name}", marks=pytest.mark.heavy) for way in ("sentinel", "tls") for name in CHOSEN[1:]),
 ]
 
 
 @pytest.fixture(scope="session")
-def tls_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """URL of a Redis with TLS that wants a certificate of its clients."""
-    files = make_certificates(tmp_path_factory.mktemp("tls"))
-    engine, port = start_tls_server(files)
-    own = f"ssl_certfile={files.client}&ssl_keyfile={files.client_key}"
-    yield f"rediss://localhost:{port}?ssl_ca_certs={files.ca}&{own}"
-    engine.close()
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Files for TLS."""
+    return make_certificates(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="session")
+def tls_urls(certificates: Certificates) -> Iterator[dict[str, str]]:
+    """URLs of servers with TLS that want a certificate of their clients, by name, filled as they are asked for."""
+    with contextlib.ExitStack() as started:
+        yield TLSServers(certificates, started)
+
+
+class TLSServers(dict[str, str]):
+    """Starts them."""
+
+    def __init__(self, certificates: Certificates, started: contextlib.ExitStack) -> None:
+        """Note by which certificates, and who ends them."""
+        super().__init__()
+        self.certificates, self.started = certificates, started
+
+    def __missing__(self, name: str) -> str:
+        """Start one."""
+        engine, port = start_tls_server(self.certificates, name=name)
+        self.started.callback(engine.close)
+        self[name] = f"rediss://localhost:{port}?{self.certificates.of_client()}"
+        return self[name]
 
 
 @pytest.fixture(params=WAYS)
@@ -44,7 +63,7 @@ def url(request: pytest.FixtureRequest, prefix: str) -> Iterator[str]:
     """URL of each way in turn."""
     way, _, name = request.param.partition("-")
     if way == "tls":
-        yield request.getfixturevalue("tls_url") + "&"
+        yield request.getfixturevalue("tls_urls")[name] + "&"
     elif way == "cluster":
         cluster: Cluster = request.getfixturevalue("clusters")[name]
         cluster.heal()

@@ -9,10 +9,8 @@ from typing import Any, Protocol
 import attrs
 import redis
 
-from support.not_run import missing
-from support.server_files import TIER_1, find_server_file
-from support.servers import ServerProcess, free_port
-from support.tls import Certificates
+from support.servers import ServerProcess, free_port, needed_file
+from support.tls import Certificates, file_with_tls
 
 __all__ = [
     "Cluster",
@@ -240,12 +238,10 @@ def start_cluster(name: str, *args: str, tls: Certificates | None = None) -> Clu
     Args:
         name: One of :data:`support.server_files.KINDS`.
         args: Further arguments of each node.
-        tls: Let the nodes speak TLS to each other and to clients; their plain ports are for tests only. Skips the test
-            where the build cannot.
+        tls: Let the nodes speak TLS to each other and to clients; their plain ports are for tests only. See
+            :func:`support.tls.file_with_tls`.
     """
-    file = find_server_file(name)
-    if isinstance(file, str):
-        missing(name, file, required=name in TIER_1)
+    file = needed_file(name) if tls is None else file_with_tls(name, tls)
     cluster = Cluster(name=name.partition("-")[0], nodes=[])
     own = [*("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--repl-diskless-sync-delay", "0")]
     own += ["--cluster-node-timeout", str(_NODE_TIMEOUT_MS), "--cluster-replica-validity-factor", "0", *args]
@@ -260,10 +256,8 @@ def start_cluster(name: str, *args: str, tls: Certificates | None = None) -> Clu
             cluster.nodes.append(ServerProcess(file=file, args=(*own, *secure, *bus)))
             cluster.nodes[-1].start()
         _form(cluster)
-    except BaseException as error:
+    except BaseException:
         cluster.close()
-        if tls is not None and isinstance(error, RuntimeError):
-            missing("TLS", f"this build of {name} does not speak it: {error}", required=False)
         raise
     return cluster
 

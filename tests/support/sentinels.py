@@ -12,9 +12,8 @@ import attrs
 import redis
 
 from support.clusters import ask, has_equal_replica, has_replica, wait_for
-from support.not_run import missing
-from support.server_files import TIER_1, ServerFile, find_server_file
-from support.servers import START_TRIES, ServerProcess, free_port, ping
+from support.server_files import ServerFile
+from support.servers import START_TRIES, ServerProcess, free_port, needed_file, ping
 
 __all__ = ["SERVICE", "SentinelProcess", "Watched", "start_lone_sentinel", "start_sentinels"]
 
@@ -173,9 +172,7 @@ def start_sentinels(name: str, config: str = "", args: tuple[str, ...] = ()) -> 
         config: Further lines of the sentinels' settings.
         args: Further arguments of the servers.
     """
-    file = find_server_file(name)
-    if isinstance(file, str):
-        missing(name, file, required=name in TIER_1)
+    file = needed_file(name)
     watched = Watched(name=name.partition("-")[0], servers=[], sentinels=[])
     try:
         for _ in range(2):
@@ -198,12 +195,9 @@ def start_sentinels(name: str, config: str = "", args: tuple[str, ...] = ()) -> 
     return watched
 
 
-def start_lone_sentinel(config: str, *, host: str = "127.0.0.1") -> SentinelProcess:
+def start_lone_sentinel(file: ServerFile, config: str) -> SentinelProcess:
     """Start one sentinel with settings of the test's own; close it after use."""
-    file = find_server_file("redis")
-    if isinstance(file, str):
-        missing("redis", file)
-    sentinel = SentinelProcess(file=file, config=config, host=host)
+    sentinel = SentinelProcess(file=file, config=config)
     try:
         sentinel.start()
     except BaseException:

@@ -15,7 +15,7 @@ from pathlib import Path
 import attrs
 from filelock import FileLock
 
-__all__ = ["CACHE", "CHECKOUT", "KINDS", "TIER_1", "ServerFile", "find_server_file", "installing"]
+__all__ = ["CACHE", "CHECKOUT", "CHOSEN", "KINDS", "TIER_1", "ServerFile", "find_server_file", "installing"]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("ECHOMQ_TEST_CACHE") or CHECKOUT / ".cache")
@@ -57,6 +57,9 @@ KINDS = {
 
 TIER_1 = ("redis", "valkey")
 """What every run of the tests needs; the others are for ``nox -s servers``."""
+
+CHOSEN = tuple(os.environ.get("ECHOMQ_TEST_SERVERS", ",".join(TIER_1)).split(","))
+"""Servers that tests go through; the first of them where one is enough."""
 
 
 @attrs.frozen(kw_only=True)

@@ -27,7 +27,7 @@ import redis
 from support.not_run import missing
 from support.server_files import KINDS, TIER_1, ServerFile, find_server_file
 
-__all__ = ["Server", "ServerProcess", "Servers", "given_url", "ping", "wait_until_ready"]
+__all__ = ["Server", "ServerProcess", "Servers", "given_url", "needed_file", "ping", "wait_until_ready"]
 
 READY_WITHIN_S = 20.0
 PORT_SHARES = 8
@@ -163,6 +163,14 @@ class Server:
         self.resume()
         self.engine.close()
         self.running = False
+
+
+def needed_file(name: str) -> ServerFile:
+    """Return the program of a server; skips the test where there is none, or fails it in CI if it must be there."""
+    file = find_server_file(name)
+    if isinstance(file, str):
+        missing(name, file, required=name in TIER_1)
+    return file
 
 
 def ping(host: str, port: int, timeout_s: float = 1.0) -> bool:
@@ -367,10 +375,7 @@ class Servers:
             aof: True writes each change to disk before it is acknowledged.
             args: Further arguments of the program, ``("--maxmemory", "2mb")``.
         """
-        file = find_server_file(name)
-        if isinstance(file, str):
-            missing(name, file, required=name in TIER_1)
-        engine = ServerProcess(file=file, aof=aof, args=args)
+        engine = ServerProcess(file=needed_file(name), aof=aof, args=args)
         try:
             engine.start()
         except BaseException:

@@ -7,10 +7,13 @@ from pathlib import Path
 import attrs
 
 from support.not_run import missing
-from support.server_files import find_server_file
+from support.server_files import ServerFile, find_server_file
 from support.servers import ServerProcess, free_port
 
-__all__ = ["Certificates", "make_certificates", "start_tls_server"]
+__all__ = ["Certificates", "file_with_tls", "make_certificates", "start_tls_server"]
+
+DEBIAN = {"valkey": "valkey-8.0"}
+"""Wheels carry Valkey without TLS; Debian's has it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -71,24 +74,49 @@ def _openssl(folder: Path, *arguments: str) -> None:
     subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
 
 
-def start_tls_server(certificates: Certificates, *args: str) -> tuple[ServerProcess, int]:
-    """Start a Redis that speaks TLS on one port; skips the test where its build cannot.
+def file_with_tls(name: str, certificates: Certificates) -> ServerFile:
+    """Return the program of a server that speaks TLS, or that of Debian; skips the test where neither can.
+
+    Args:
+        name: One of :data:`support.server_files.KINDS`.
+        certificates: The server's.
+    """
+    kinds = [kind for kind in (name, DEBIAN.get(name)) if kind]
+    files = (find_server_file(kind) for kind in kinds)
+    able = next((file for file in files if isinstance(file, ServerFile) and _speaks_tls(file, certificates)), None)
+    if able is None:
+        missing(f"TLS of {name}", f"no build of {' or '.join(kinds)} here speaks it", required=False)
+    return able
+
+
+def _speaks_tls(file: ServerFile, certificates: Certificates) -> bool:
+    engine = ServerProcess(file=file, args=certificates.of_server(free_port()))
+    try:
+        engine.start()
+    except RuntimeError:
+        return False
+    finally:
+        engine.close()
+    return True
+
+
+def start_tls_server(certificates: Certificates, *args: str, name: str = "redis") -> tuple[ServerProcess, int]:
+    """Start a server that speaks TLS on one port; see :func:`file_with_tls`.
 
     Args:
         certificates: The server's, and whom it trusts.
         args: Further arguments of the program.
+        name: One of :data:`support.server_files.KINDS`.
 
     Returns:
         The server, whose own port is plain and only for the fixture, and the port with TLS.
     """
-    file = find_server_file("redis")
-    if isinstance(file, str):
-        missing("redis", file)
+    file = file_with_tls(name, certificates)
     port = free_port()
     engine = ServerProcess(file=file, args=(*certificates.of_server(port), *args))
     try:
         engine.start()
-    except RuntimeError as error:
+    except BaseException:
         engine.close()
-        missing("TLS", f"this build of Redis does not speak it: {error}", required=False)
+        raise
     return engine, port

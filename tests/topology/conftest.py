@@ -1,17 +1,17 @@
 """Clusters and watched masters of each kind, and who connects to them."""
 
-import os
-
 import pytest
 
 from support.clusters import Cluster
 from support.sentinels import Watched
+from support.server_files import CHOSEN
 from support.shells import SHELLS, Shell
 
-SERVERS = os.environ.get("ECHOMQ_TEST_SERVERS", "redis,valkey").split(",")
+EACH = [CHOSEN[0], *(pytest.param(name, marks=pytest.mark.heavy) for name in CHOSEN[1:])]
+"""Each kind in turn, all but the first in the long run only."""
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params=CHOSEN)
 def cluster(request: pytest.FixtureRequest, clusters: dict[str, Cluster]) -> Cluster:
     """A cluster of six, of each kind in turn, with nothing broken; other tests' keys may be in it."""
     found = clusters[request.param]
@@ -19,7 +19,7 @@ def cluster(request: pytest.FixtureRequest, clusters: dict[str, Cluster]) -> Clu
     return found
 
 
-@pytest.fixture(params=[SERVERS[0], *(pytest.param(name, marks=pytest.mark.heavy) for name in SERVERS[1:])])
+@pytest.fixture(params=EACH)
 def watched(request: pytest.FixtureRequest, watched_masters: dict[str, Watched]) -> Watched:
     """A master with a replica and three sentinels, of each kind in turn, with nothing broken."""
     found = watched_masters[request.param]

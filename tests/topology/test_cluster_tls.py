@@ -12,6 +12,7 @@ from support.clusters import Cluster, start_cluster
 from support.shells import Shell
 from support.tls import Certificates, make_certificates
 
+from .conftest import EACH
 from .load import under_load
 from .test_rights import PASSWORD, documented, limited, whole_session
 
@@ -24,10 +25,10 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return make_certificates(tmp_path_factory.mktemp("tls"))
 
 
-@pytest.fixture(scope="module")
-def secure_cluster(certificates: Certificates) -> Iterator[Cluster]:
-    """A cluster whose nodes speak TLS to everybody."""
-    cluster = start_cluster("redis", tls=certificates)
+@pytest.fixture(scope="module", params=EACH)
+def secure_cluster(request: pytest.FixtureRequest, certificates: Certificates) -> Iterator[Cluster]:
+    """A cluster, of each kind in turn, whose nodes speak TLS to everybody."""
+    cluster = start_cluster(request.param, tls=certificates)
     yield cluster
     cluster.close()
 

@@ -15,10 +15,11 @@ from echomq.errors import ConnectionLost, ServerNotReady, ServerRefused
 from support.clusters import ask, wait_for
 from support.desk import until
 from support.sentinels import SERVICE, Watched, start_lone_sentinel
-from support.servers import Server, free_port
+from support.servers import Server, free_port, needed_file
 from support.shells import Shell
 from support.tls import Certificates, make_certificates, start_tls_server
 
+from .conftest import EACH
 from .load import under_load
 from .test_rights import PASSWORD, documented, whole_session
 
@@ -124,7 +125,8 @@ async def test_address_of_a_replica(server: Server, driver: str, shell: Shell, p
     watch = (
         f"sentinel monitor {SERVICE} {server.host} {server.port} 1\nsentinel down-after-milliseconds {SERVICE} 60000"
     )
-    with contextlib.closing(start_lone_sentinel(watch)) as sentinel, contextlib.closing(server.client()) as client:
+    lone = start_lone_sentinel(needed_file(server.name), watch)
+    with contextlib.closing(lone) as sentinel, contextlib.closing(server.client()) as client:
         client.replicaof("127.0.0.1", str(free_port()))
         try:
             url = f"{driver}+sentinel://{sentinel.host}:{sentinel.port}/{SERVICE}"
@@ -147,10 +149,10 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return make_certificates(tmp_path_factory.mktemp("tls"))
 
 
-@pytest.fixture(scope="module")
-def secured(certificates: Certificates) -> Iterator[tuple[str, int]]:
+@pytest.fixture(scope="module", params=EACH)
+def secured(request: pytest.FixtureRequest, certificates: Certificates) -> Iterator[tuple[str, int]]:
     """Host and port of a sentinel that wants TLS and its own user, as does its master; each with the least rights."""
-    engine, port = start_tls_server(certificates, "--user", "jobs", *documented("t*"))
+    engine, port = start_tls_server(certificates, "--user", "jobs", *documented("t*"), name=request.param)
     tls_port = free_port()
     files = (
         f"tls-cert-file {certificates.server}\ntls-key-file {certificates.server_key}\n"
@@ -158,7 +160,7 @@ def secured(certificates: Certificates) -> Iterator[tuple[str, int]]:
     )
     watch = f"sentinel monitor {SERVICE} 127.0.0.1 {port} 1\nsentinel down-after-milliseconds {SERVICE} 60000\n"
     user = "user finder on >pw-of-sentinel ~* &* -@all +@connection +sentinel|get-master-addr-by-name\n"
-    sentinel = start_lone_sentinel(f"{watch}{files}{user}")
+    sentinel = start_lone_sentinel(engine.file, f"{watch}{files}{user}")
     yield sentinel.host, tls_port
     sentinel.close()
     engine.close()
