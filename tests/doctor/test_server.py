@@ -21,7 +21,7 @@ from echomq.scripts import get_script, script_names
 from echomq.sync import connect
 from echomq.sync.run import perform
 from support.desk import until
-from support.faults import acl_user, set_config
+from support.faults import acl_user, rights_of_its_age, set_config
 from support.servers import Server, Servers
 
 GOOD = {
@@ -170,7 +170,7 @@ def test_server_with_full_rights(server: Server) -> None:
 def test_least_rights_suffice(server: Server) -> None:
     """A user with the least rights that are recommended misses none."""
     rules = (">pw", "~bull:*", "+@read", "+@write", "+@scripting", "+@connection", "+@transaction", "+@blocking")
-    with acl_user(server, "least", *rules, "+time", "-@dangerous", "+info"):
+    with acl_user(server, "least", *rules, "+time", "-@dangerous", "+info", *rights_of_its_age(server)):
         found = _diagnosed(server.url.replace("//", "//least:pw@"))
 
     assert "rights-missing" not in found
@@ -178,7 +178,7 @@ def test_least_rights_suffice(server: Server) -> None:
 
 def test_user_who_may_not_ask(server: Server) -> None:
     """A user without the right to INFO gets a diagnosis that says so, and the queue is looked at all the same."""
-    with acl_user(server, "blind", ">pw", "~*", "+@all", "-info", "-client|list", "-config"):
+    with acl_user(server, "blind", ">pw", "~*", "+@all", "-info", "-client", "+client|setname", "-config"):
         url = server.url.replace("//", "//blind:pw@")
         found = _diagnosed(url)
         with closing(connect(url)) as connection:
@@ -195,6 +195,16 @@ def test_missing_rights_are_named(server: Server) -> None:
 
     assert found["rights-missing"].evidence[0] == "refused: HINCRBY, ZPOPMIN"
     assert "+@write" in found["rights-missing"].advice
+    assert "client" not in found["rights-missing"].advice
+
+
+def test_right_that_old_servers_want_is_named(server: Server) -> None:
+    """A user who may not name his connections, as with these rights on Redis 6.2, is given that right too."""
+    with acl_user(server, "poor", ">pw", "~*", "+@all", "-client"):
+        found = _diagnosed(server.url.replace("//", "//poor:pw@"))
+
+    assert found["rights-missing"].evidence[0] == "refused: CLIENT SETNAME"
+    assert "+client|setname" in found["rights-missing"].advice
 
 
 def test_eviction_is_told(server: Server) -> None:

@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from support.clusters import Listening, ask
 from support.servers import Server
 
-__all__ = ["acl_user", "blocked_client", "set_config", "wait_for_blocked"]
+__all__ = ["acl_user", "blocked_client", "rights_of_its_age", "set_config", "wait_for_blocked"]
 
 _WITHIN_S = 10.0
 
@@ -37,6 +38,12 @@ def acl_user(server: Server, name: str, *rules: str) -> Iterator[None]:
             yield
         finally:
             admin.execute_command("ACL", "DELUSER", name)
+
+
+def rights_of_its_age(node: Listening) -> list[str]:
+    """Rights that the documented ones do not hold on a server of this version."""
+    version = str(ask(node, "INFO", "server")["redis_version"])
+    return ["+client|setname"] if int(version.split(".")[0]) < 7 else []
 
 
 def wait_for_blocked(server: Server, name: str) -> int:

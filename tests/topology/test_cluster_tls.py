@@ -9,6 +9,7 @@ from echomq import ConnectionOptions
 from echomq.driver import Address, ClusterOptions, TLSOptions
 from echomq.errors import ConnectionLost
 from support.clusters import Cluster, start_cluster
+from support.faults import rights_of_its_age
 from support.shells import Shell
 from support.tls import Certificates, make_certificates
 
@@ -45,7 +46,7 @@ async def test_least_rights(
     secure: Cluster, certificates: Certificates, driver: str, shell: Shell, tagged: str, protocol: int
 ) -> None:
     """A user with the documented rights works on such a cluster, in both protocols, by certificate and password."""
-    with limited(secure.nodes, "jobs", *documented(tagged, "+cluster|slots")):
+    with limited(secure.nodes, "jobs", *documented(tagged, "+cluster|slots", *rights_of_its_age(secure.nodes[0]))):
         url = secure.url(TLS_SCHEMES[driver], user=f"jobs:{PASSWORD}", protocol=protocol)
         await whole_session(f"{url}&{certificates.of_client()}", shell, tagged)
 

@@ -13,6 +13,7 @@ from echomq.diagnosis import Finding
 from support.clusters import Cluster, ask
 from support.command_line import Ended, echomq
 from support.desk import until
+from support.faults import rights_of_its_age
 from support.sentinels import Watched
 from support.servers import ServerProcess
 from support.shells import Shell
@@ -65,7 +66,7 @@ async def test_each_master_is_looked_at(cluster: Cluster, driver: str, shell: Sh
 async def test_right_that_one_master_denies(cluster: Cluster, prefix: str) -> None:
     """A user who lacks a right on one master only is told which, and misses none with the documented ones."""
     queues = one_on_each(cluster, prefix)
-    with limited(cluster.nodes, "jobs", *documented(f"{prefix}", "+cluster|slots")):
+    with limited(cluster.nodes, "jobs", *documented(prefix, "+cluster|slots", *rights_of_its_age(cluster.nodes[0]))):
         url = cluster.url(user=f"jobs:{PASSWORD}")
         async with Queue(next(iter(queues.values())), url, prefix=prefix) as queue:
             assert not of((await queue.diagnose()).findings, "rights-missing")

@@ -10,9 +10,10 @@ import pytest
 from echomq import FlowNode, QueueEvents, Worker
 from echomq.errors import ServerRefused
 from support.clusters import Cluster, Listening, ask
+from support.faults import rights_of_its_age
 from support.sentinels import Watched
 from support.server_files import CHECKOUT
-from support.servers import Server, ServerProcess
+from support.servers import Server
 from support.shells import Shell
 
 PASSWORD = "jobs-password"
@@ -26,11 +27,6 @@ def documented(prefix: str, *more: str) -> list[str]:
     rules = found[1].replace("PASSWORD", PASSWORD).replace("~bull:*", f"~{prefix}:*").split()
     assert all(f"`{rule}`".replace("|", "\\|") in PAGE for rule in more)
     return [*rules, *more]
-
-
-def of_its_age(node: ServerProcess) -> list[str]:
-    """Rules that this version needs besides."""
-    return ["+client|setname"] if node.file.version < (7, 0) else []
 
 
 @contextlib.contextmanager
@@ -75,13 +71,13 @@ async def whole_session(url: str, shell: Shell, prefix: str) -> None:
 
 async def test_single_server(server: Server, driver: str, shell: Shell, prefix: str) -> None:
     """The documented rights are enough on a single server."""
-    with limited([server], prefix, *documented(prefix)):
+    with limited([server], prefix, *documented(prefix, *rights_of_its_age(server))):
         await whole_session(f"{driver}://{prefix}:{PASSWORD}@{server.host}:{server.port}", shell, prefix)
 
 
 async def test_cluster(cluster: Cluster, driver: str, shell: Shell, tagged: str) -> None:
     """The documented rights are enough on a cluster."""
-    with limited(cluster.nodes, "jobs", *documented(tagged, "+cluster|slots", *of_its_age(cluster.nodes[0]))):
+    with limited(cluster.nodes, "jobs", *documented(tagged, "+cluster|slots", *rights_of_its_age(cluster.nodes[0]))):
         await whole_session(cluster.url(f"{driver}+cluster", user=f"jobs:{PASSWORD}"), shell, tagged)
 
 
@@ -96,13 +92,13 @@ async def test_cluster_without_its_right(cluster: Cluster, driver: str, shell: S
 
 async def test_watched_master(watched: Watched, driver: str, shell: Shell, prefix: str) -> None:
     """The documented rights are enough on a master that sentinels watch."""
-    with limited(watched.servers, "jobs", *documented(prefix, *of_its_age(watched.servers[0]))):
+    with limited(watched.servers, "jobs", *documented(prefix, *rights_of_its_age(watched.servers[0]))):
         await whole_session(watched.url(f"{driver}+sentinel", user=f"jobs:{PASSWORD}"), shell, prefix)
 
 
 async def test_listing_workers(server: Server, driver: str, shell: Shell, prefix: str) -> None:
     """Listing workers takes one right more, which is documented."""
-    with limited([server], prefix, *documented(prefix, "+client|list")):
+    with limited([server], prefix, *documented(prefix, "+client|list", *rights_of_its_age(server))):
         url = f"{driver}://{prefix}:{PASSWORD}@{server.host}:{server.port}"
         async with shell.queue("mail", url, prefix=prefix) as queue:
             assert await queue.get_workers() == []

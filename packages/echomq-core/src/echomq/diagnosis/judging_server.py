@@ -84,6 +84,8 @@ def _version(facts: ServerFacts) -> Iterator[Finding]:
 def _rights(facts: ServerFacts) -> Iterator[Finding]:
     denied = {name for name, told in facts.refused.items() if "unknown command" not in told.lower()}
     unknown = sorted(facts.refused.keys() - denied)
+    # Redis 6.2 has no rights within CLIENT, so +@connection does not bring this one there.
+    naming = " +client|setname" if "CLIENT SETNAME" in denied else ""
     if denied:
         yield Finding(
             code="rights-missing",
@@ -92,7 +94,7 @@ def _rights(facts: ServerFacts) -> Iterator[Finding]:
             evidence=(f"refused: {', '.join(sorted(denied))}", next(iter(facts.refused.values()))),
             consequence="Scripts fail at the first of these commands, jobs then stay where they are.",
             advice="Give the user these rights: ~PREFIX:* +@read +@write +@scripting +@connection +@transaction "
-            "+@blocking +time -@dangerous +info",
+            f"+@blocking +time -@dangerous +info{naming}",
         )
     if unknown:
         yield Finding(
