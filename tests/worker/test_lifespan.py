@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from echomq import InvalidOption, Job, UsageError, Worker, WorkerGroup, aio, sync
+from support.blocking import Awaited
 from support.desk import DEADLINE_S, Desk, happens
 from support.servers import Server
 
@@ -274,3 +275,90 @@ async def test_group_enters_it_once(redis_server: Server, prefix: str, make_grou
         await asyncio.to_thread(group.run, "drained")
 
     assert pool.told == ["opened", "used", "used", "closed"]
+
+
+@contextlib.contextmanager
+def fails_at_its(end: str) -> Iterator[None]:
+    """A lifespan that fails."""
+    if end == "beginning":
+        raise ConnectionRefusedError("no database")
+    yield
+    raise ConnectionResetError("lost what was not written")
+
+
+async def test_error_at_the_end_reaches_who_closes_fetches(desk: Desk) -> None:
+    """What the lifespan raises at its end, of a worker that jobs are fetched from, close raises, once."""
+    await desk.add()
+    worker = desk.worker(None, lifespan=lambda: fails_at_its("end"))
+    fetched = await happens(worker.fetch())
+    await fetched.complete()
+    with pytest.raises(ConnectionResetError, match="not written"):
+        await happens(worker.close())
+    await happens(worker.close())
+    assert await desk.counts() == {"completed": 1}
+
+    worker = desk.worker(None, lifespan=lambda: fails_at_its("end"))
+    waiting = asyncio.ensure_future(worker.fetch())
+    await asyncio.sleep(0)
+    worker.stop()
+    with pytest.raises(ConnectionResetError, match="not written"):
+        await happens(waiting)
+    await happens(worker.close())
+
+
+async def test_error_at_the_end_leaves_the_block(redis_server: Server, prefix: str) -> None:
+    """A block of such a worker raises it, in both shells."""
+    async with Worker("mail", None, redis_server.url, prefix=prefix, lifespan=lambda: fails_at_its("end")) as worker:
+        assert await worker.fetch(50) is None
+        with pytest.raises(ConnectionResetError, match="not written"):
+            await happens(worker.__aexit__(None, None, None))
+
+    with pytest.raises(ConnectionResetError, match="not written"):  # noqa: SIM117  # the block is what raises
+        with sync.Worker("mail", None, redis_server.url, prefix=prefix, lifespan=lambda: fails_at_its("end")) as block:
+            assert block.fetch(50) is None
+
+
+class Database:
+    """Something that answers late, and in vain the first time."""
+
+    def __init__(self) -> None:
+        self.answers = threading.Event()
+        self.attempts = 0
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """A plain lifespan."""
+        assert self.answers.wait(DEADLINE_S)
+        self.attempts += 1
+        if self.attempts == 1:
+            raise ConnectionRefusedError("no database")
+        yield
+
+    @contextlib.asynccontextmanager
+    async def awaited(self) -> AsyncIterator[None]:
+        """A lifespan for event loops."""
+        await asyncio.to_thread(self.answers.wait, DEADLINE_S)
+        with self.opened():
+            yield
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "blocking"])
+async def test_error_while_nobody_fetches_reaches_the_next_fetch(redis_server: Server, prefix: str, kind: str) -> None:
+    """A lifespan that fails when a fetch has given up fails the next one, and the one after begins anew."""
+    database = Database()
+    make_worker: Any = Worker if kind == "asyncio" else Awaited
+    lifespan = database.awaited if kind == "asyncio" else database.opened
+    worker = make_worker("mail", None, redis_server.url, prefix=prefix, lifespan=lifespan)
+
+    async def fetch_until_it_fails() -> None:
+        while await worker.fetch(50) is None:
+            database.answers.set()
+
+    with pytest.raises(ConnectionRefusedError, match="no database"):
+        await happens(fetch_until_it_fails())
+
+    with sync.Queue("mail", redis_server.url, prefix=prefix) as queue:
+        queue.add("x")
+    fetched = await happens(worker.fetch())
+    await fetched.complete()
+    await happens(worker.close())

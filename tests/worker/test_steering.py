@@ -12,7 +12,7 @@ import pytest
 
 import echomq
 from echomq import Job, UsageError, WorkerGroup
-from support.blocking import AwaitedGroup
+from support.blocking import AwaitedGroup, in_thread
 from support.desk import Desk, gathered, happens
 from support.servers import Server
 
@@ -88,7 +88,7 @@ async def test_end_of_a_run_that_is_about_to_begin(desk: Desk, wish: str) -> Non
 
 
 async def test_stop_before_a_run_ends_one_run(desk: Desk) -> None:
-    """What was asked before a run ends that run alone: the next one works, unless the worker was closed."""
+    """What was asked before a run ends that run alone: the next one works."""
     await desk.add()
     worker = desk.worker(nothing)
     worker.stop()
@@ -96,12 +96,51 @@ async def test_stop_before_a_run_ends_one_run(desk: Desk) -> None:
     await happens(worker.run("drained"))
     assert await desk.counts() == {"completed": 1}
 
-    await worker.close()
-    await happens(worker.run())
+
+@pytest.mark.parametrize("first", ["worked", "stopped", "closed", "failed"])
+async def test_closed_worker_that_ran_does_not_run(desk: Desk, first: str) -> None:
+    """After its first run, however that ended, a worker that is closed refuses each other one at once."""
+    worker = desk.worker(nothing, lifespan=lambda: next(lifespans))
+    lifespans: Iterator[Any] = iter(() if first == "failed" else (contextlib.nullcontext(),))
+    if first == "stopped":
+        worker.stop()
+    if first == "closed":
+        await worker.close()
+    with pytest.raises((StopIteration, RuntimeError)) if first == "failed" else contextlib.nullcontext():
+        await happens(worker.run("drained"))
+
+    await desk.add()
+    if first == "stopped":
+        worker.stop()
     await worker.close()
     for _ in range(2):
         with _at_once(), pytest.raises(UsageError, match="was closed; make another"):
             await worker.run()
+        worker.stop()
+    assert await desk.counts() == {"waiting": 1}
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "blocking"])
+async def test_group_goes_on_without_a_worker_that_was_closed(desk: Desk, kind: str) -> None:
+    """A worker of a group that was closed by itself is left out, however often the others look for jobs."""
+    is_closing, ends = asyncio.Event(), list[Any]()
+
+    async def work(_: Job) -> None:
+        ends.append(asyncio.ensure_future(in_thread(other.close) if kind == "blocking" else other.close()))
+        await is_closing.wait()
+
+    make_group: Any = echomq.WorkerGroup if kind == "asyncio" else AwaitedGroup
+    group = make_group({"work": work, "other": nothing}, desk.url, prefix=desk.keys.prefix)
+    other, loop = group.workers["other"], asyncio.get_running_loop()
+    other.on("closing", lambda *_: loop.call_soon_threadsafe(is_closing.set))
+    await desk.add()
+    await happens(group.run("drained"))
+
+    assert await desk.counts() == {"completed": 1}
+    await happens(ends[0])
+    with pytest.raises(UsageError, match="was closed"):
+        await happens(group.workers["other"].run() if kind == "asyncio" else in_thread(other.run))
+    await group.close()
 
 
 async def test_steered_before_and_after(desk: Desk) -> None:

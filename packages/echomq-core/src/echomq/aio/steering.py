@@ -38,6 +38,7 @@ __all__ = [
     "resume",
     "stop",
     "tell",
+    "tell_end_of_fetching",
 ]
 
 T = TypeVar("T")
@@ -95,18 +96,22 @@ async def close(self: Worker, timeout: Duration | None = None) -> None:
     Raises:
         UsageError: A job of this worker calls it, or a listener, and would wait for itself; or the worker
             runs in another event loop; use :meth:`stop`.
+        Exception: Where jobs are fetched by hand, what ended the work behind the scenes, as an error of the
+            lifespan, if no fetch has raised it.
     """
     closed = messages.Closed(_timeout_ms(self, timeout))
-    shift, gone = self._shift, self._gone
-    if shift is None or gone is None:
-        if not self._is_closed:
-            self._is_closed = True
-            _end_soon(self, closed)
-        return
-    refuse_to_close(self, "worker.stop()")
-    self._is_closed = True
-    shift.happened(closed)
-    await gone.wait()
+    shift, gone, fetching = self._shift, self._gone, self._fetching
+    if shift is not None and gone is not None:
+        refuse_to_close(self, "worker.stop()")
+        self._is_closed = True
+        shift.happened(closed)
+        await gone.wait()
+    elif not self._is_closed:
+        self._is_closed = True
+        _end_soon(self, closed)
+    if fetching is not None and fetching.get_loop() is _running_loop() and fetching is not asyncio.current_task():
+        await asyncio.wait((fetching,))
+    tell_end_of_fetching(self)
 
 
 async def pause(self: Worker, *, wait: bool = True) -> None:
@@ -154,6 +159,15 @@ def tell(worker: Worker, event: messages.Happened) -> None:
     shift = worker._shift
     if shift is not None:
         _in_loop(worker, shift.happened, event)
+
+
+def tell_end_of_fetching(worker: Worker) -> None:
+    """Raise what ended the work behind the scenes of :meth:`Worker.fetch`, if it has ended and nobody was told."""
+    fetching = worker._fetching
+    if fetching is not None and fetching.done():
+        worker._fetching = None
+        if not fetching.cancelled():
+            fetching.result()
 
 
 def refuse_to_close(worker: Worker, instead: str) -> None:

@@ -100,6 +100,7 @@ class Worker:
         self._fetching: asyncio.Task[None] | None = None
         self._is_paused = False
         self._is_closed = False
+        self._has_run = False
         self._begins = False
         self._in_lifespan = False
         self._lent: tuple[Any] | None = None
@@ -179,7 +180,7 @@ class Worker:
         self._listeners.remove(event, listener)
 
     async def run(self, until: Literal["drained"] | None = None, *, handle_signals: bool | None = None) -> None:
-        """Work until the worker is closed; one that was stopped or closed before ends at once, without a job.
+        """Work until the worker is closed; one that was stopped or closed before its first run ends at once.
 
         Args:
             until: ``"drained"`` also ends when no job waits or runs here and no delayed one is
@@ -188,8 +189,7 @@ class Worker:
                 is the main thread.
 
         Raises:
-            UsageError: The worker runs already, or another run ended because it was closed, or ``until`` is
-                something else.
+            UsageError: The worker runs already, or ran and was closed, or ``until`` is something else.
             ConnectionClosed: The connection's owner closed it.
             CancelledError: The task was cancelled; running jobs were cancelled too and wait again.
         """
@@ -207,8 +207,10 @@ class Worker:
                 f"the worker of queue {self.keys.queue!r} "
                 f"{problem if is_left else 'runs already; make another, or raise concurrency'}"
             )
-        if self._is_closed and self._wish is None:
-            raise UsageError(f"the worker of queue {self.keys.queue!r} was closed; make another")
+        # A group that is closed between two of its rounds ends the one that begins.
+        if self._is_closed and (self._wish is None or (self._has_run and self._lent is None)):
+            raise self._was_closed()
+        self._has_run = True
         owned = not is_open(self._source)
         connection = connect(self._source) if owned else self._source
         if handle_signals is None:
@@ -248,6 +250,9 @@ class Worker:
             finally:
                 self._in_lifespan = True
 
+    def _was_closed(self) -> UsageError:
+        return UsageError(f"the worker of queue {self.keys.queue!r} was closed; make another")
+
     async def _share_among_jobs(self, stack: AsyncExitStack) -> Any:
         self._begins = self._in_lifespan = True
         try:
@@ -282,22 +287,25 @@ class Worker:
         Raises:
             UsageError: The worker has a processor, or was closed before, or fetches in another event loop.
             ConnectionClosed: The connection's owner closed it.
+            Exception: What the lifespan raised, now or since the last call.
         """
         if self._manual is None:
             raise UsageError(f"the worker of queue {self.keys.queue!r} has a processor, which gets its jobs; call run")
         if self._is_closed:
-            raise UsageError(f"the worker of queue {self.keys.queue!r} was closed; make another")
+            raise self._was_closed()
         limit_ms = None if timeout is None else duration_ms("timeout", timeout, minimum=1)
-        if self._fetching is None or self._fetching.done() or self._fetching.get_loop().is_closed():
-            self._fetching = asyncio.ensure_future(self._work(None, handle_signals=False))
-        if self._fetching.get_loop() is not asyncio.get_running_loop():
+        steering.tell_end_of_fetching(self)
+        fetching = self._fetching
+        if fetching is None or fetching.get_loop().is_closed():
+            fetching = self._fetching = asyncio.ensure_future(self._work(None, handle_signals=False))
+        if fetching.get_loop() is not asyncio.get_running_loop():
             raise UsageError(
                 f"the worker of queue {self.keys.queue!r} fetches in another event loop; make one for each"
             )
         asked = self._manual.ask()
         try:
             limit_s = None if limit_ms is None else limit_ms / 1000
-            either: set[asyncio.Future[Any]] = {asked, self._fetching}
+            either: set[asyncio.Future[Any]] = {asked, fetching}
             await asyncio.wait(either, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             if asked.done() and (fetched := asked.result()) is not None:
@@ -305,8 +313,10 @@ class Worker:
             raise
         finally:
             self._manual.withdraw(asked)
-        if self._fetching.done() and not asked.done():
-            self._fetching.result()
+        if fetching.done() and not asked.done():
+            if self._fetching is fetching:
+                self._fetching = None
+            fetching.result()
         return asked.result() if asked.done() else None
 
     def run_sync(self, until: Literal["drained"] | None = None, *, handle_signals: bool | None = None) -> None:

@@ -174,7 +174,13 @@ class WorkerGroup:
     async def _round(self, until: Literal["drained"] | None) -> bool:
         """Let all workers run to their end; tells whether any had something to do."""
         before = self._pool.started
-        tasks = [asyncio.ensure_future(worker.run(until, handle_signals=False)) for worker in self.workers.values()]
+        tasks = [
+            asyncio.ensure_future(worker.run(until, handle_signals=False))
+            for worker in self.workers.values()
+            if not worker._is_closed  # by itself
+        ]
+        if not tasks:
+            return False
         try:
             done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         except asyncio.CancelledError:

@@ -141,7 +141,9 @@ class Manual:
     _running: int = attrs.field(init=False, default=0)
     _wanted: int = attrs.field(init=False, default=0)
     _granted: Callable[[int], object] | None = attrs.field(init=False, default=None)
-    _is_working: bool = attrs.field(init=False, default=False)
+    _thread: threading.Thread | None = attrs.field(init=False, default=None)
+    _untold: BaseException | None = attrs.field(init=False, default=None)
+    """What ended the work while nobody waited for a job."""
     _is_stopped: bool = attrs.field(init=False, default=False)
 
     # -- for the user's code --------------------------------------------------------------------
@@ -154,6 +156,9 @@ class Manual:
 
         Returns:
             None if there was none in time, or the worker has ended.
+
+        Raises:
+            BaseException: What ended the work, now or since the last call.
         """
         asked: Future[FetchedJob | None] = Future()
         try:
@@ -169,11 +174,12 @@ class Manual:
 
     def _ask(self, asked: Future[FetchedJob | None]) -> None:
         with self._lock:
+            self._tell()
             self._waiting.append(asked)
             self._grant()
-            if not self._is_working:
-                threading.Thread(target=self._work, name=f"echomq-fetch-{self.name}", daemon=True).start()
-                self._is_working = True
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name=f"echomq-fetch-{self.name}", daemon=True)
+                self._thread.start()
 
     def _withdraw(self, asked: Future[FetchedJob | None]) -> None:
         with self._lock:
@@ -188,9 +194,23 @@ class Manual:
         except BaseException as error:  # noqa: BLE001  # raised again where it is waited for
             failure = error
         with self._lock:
-            waiting, self._waiting, self._is_working = self._waiting, [], False
+            waiting, self._waiting, self._thread = self._waiting, [], None
+            self._untold = None if waiting else failure
             for asked in waiting:
                 _answer(asked, failure)
+
+    def finish(self) -> None:
+        """Wait for the end of the work, and of what its jobs share; raises what nobody was told of."""
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+        with self._lock:
+            self._tell()
+
+    def _tell(self) -> None:
+        untold, self._untold = self._untold, None
+        if untold is not None:
+            raise untold
 
     # -- as what runs jobs ----------------------------------------------------------------------
 

@@ -75,15 +75,19 @@ def close(self: Worker, timeout: Duration | None = None) -> None:
     Raises:
         UsageError: A job of this worker, or a listener in the thread that runs it, calls this and would
             wait for itself; use :meth:`stop`.
+        Exception: Where jobs are fetched by hand, what ended the work behind the scenes, as an error of the
+            lifespan, if no fetch has raised it.
     """
     closed = messages.Closed(_timeout_ms(self, timeout))
-    shift = self._shift
+    shift, manual = self._shift, self._manual
     if shift is not None:
         _refuse_own_thread(shift, "close", "worker.stop()")
     if shift is not None or not self._is_closed:
         self._is_closed = True
         _end_soon(self, closed)
     self._gone.wait()
+    if manual is not None:
+        manual.finish()
 
 
 def pause(self: Worker, *, wait: bool = True) -> None:

@@ -107,6 +107,7 @@ class Worker:
         self._gone.set()
         self._is_paused = False
         self._is_closed = False
+        self._has_run = False
         self._begins = False
         self._in_lifespan = False
         self._shared: Any = None
@@ -194,7 +195,7 @@ class Worker:
     def run(self, until: Literal["drained"] | None = None, *, handle_signals: bool | None = None) -> None:
         """Work until the worker is closed, from another thread, by a signal, or by :meth:`stop`.
 
-        One that was stopped or closed before ends at once, without a job.
+        One that was stopped or closed before its first run ends at once, without a job.
 
         Args:
             until: ``"drained"`` also ends when no job waits or runs here and no delayed one is
@@ -203,8 +204,7 @@ class Worker:
                 is the main thread.
 
         Raises:
-            UsageError: The worker runs already, or another run ended because it was closed, or ``until`` is
-                something else.
+            UsageError: The worker runs already, or ran and was closed, or ``until`` is something else.
             ConnectionClosed: The connection's owner closed it.
             KeyboardInterrupt: Ctrl-C, where it is not handled; running jobs were told to end and wait again.
         """
@@ -218,7 +218,9 @@ class Worker:
     def _work(self, stack: ExitStack, until: Literal["drained"] | None, turn: Manual | None = None) -> None:
         with self._life:
             self._refuse_to_begin(until, turn, self._begins)
-            self._begins = True
+            if self._is_closed and self._has_run:
+                raise self._was_closed()
+            self._begins = self._has_run = True
         try:
             # Whoever waits for the end also waits for that of the lifespan.
             ends = stack.enter_context(ExitStack())
@@ -285,7 +287,10 @@ class Worker:
                 f"the worker of queue {self.keys.queue!r} runs already; make another, or raise concurrency"
             )
         if self._is_closed and self._wish is None:
-            raise UsageError(f"the worker of queue {self.keys.queue!r} was closed; make another")
+            raise self._was_closed()
+
+    def _was_closed(self) -> UsageError:
+        return UsageError(f"the worker of queue {self.keys.queue!r} was closed; make another")
 
     def end(self, shift: Shift) -> None:
         """Let go of a run that has ended; what :class:`WorkerGroup` does."""
@@ -313,11 +318,12 @@ class Worker:
         Raises:
             UsageError: The worker has a processor, or was closed before.
             ConnectionClosed: The connection's owner closed it.
+            Exception: What the lifespan raised, now or since the last call.
         """
         if self._manual is None:
             raise UsageError(f"the worker of queue {self.keys.queue!r} has a processor, which gets its jobs; call run")
         if self._is_closed:
-            raise UsageError(f"the worker of queue {self.keys.queue!r} was closed; make another")
+            raise self._was_closed()
         limit_ms = None if timeout is None else duration_ms("timeout", timeout, minimum=1)
         return self._manual.fetch(None if limit_ms is None else limit_ms / 1000)
 

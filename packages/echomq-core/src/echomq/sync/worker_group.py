@@ -181,6 +181,8 @@ class WorkerGroup:
         self._shifts = {}
         try:
             for queue, worker in self.workers.items():
+                if worker._is_closed:  # by itself
+                    continue
                 turn = Turn(self._pool.shares[queue], self._lock)
                 self._shifts[queue] = worker.begin(errands, until, turn)
             work(list(self._shifts.values()), errands)
