@@ -25,9 +25,11 @@ def _prepare(session: nox.Session) -> None:
 
 
 def _get_debian_valkey(session: nox.Session) -> None:
-    """Get the one build of Valkey without an installation that speaks TLS."""
-    if shutil.which("apt-get"):
-        session.run("sh", "scripts/debian-server.sh", "bookworm-backports", ".cache/servers/valkey-8.0", external=True)
+    """Get Debian's Valkey, which speaks TLS and wheels do not; tests go on, and say so, where it is not to be had."""
+    folder = Path(os.environ.get("ECHOMQ_TEST_CACHE") or ".cache") / "servers" / "valkey-8.0"
+    if shutil.which("apt-get") and not (folder / "root/usr/bin/valkey-server").exists():
+        script = ["sh", "scripts/debian-server.sh", "bookworm-backports", str(folder)]
+        session.run(*script, external=True, success_codes=range(256))
 
 
 def _pytest(session: nox.Session, *what: str, **env: str) -> None:
