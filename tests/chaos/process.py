@@ -1,13 +1,14 @@
 """A worker in a process of its own, to be killed: ``python process.py URL PREFIX OPTIONS``.
 
-Each run of a job is noted in the list ``<prefix>:runs``, by another connection,
-so that the test sees every run whatever becomes of its result. The line
-``ready`` on standard output says that the worker works.
+Each run of a job is noted in the list ``<prefix>:runs``, by another connection
+(to the server of the queue, unless ``notes`` names another one by its URL), so
+that the test sees every run whatever becomes of its result. The line ``ready``
+on standard output says that the worker works, ``closing`` that it was told to end.
 
 Besides a worker's options, OPTIONS (JSON) may say: ``shell`` (``"blocking"``;
 else asyncio), ``sleep_ms``, ``skew_ms`` (how far ahead the clock is),
 ``deadly`` (jobs numbered from here on each kill a process, once), ``queue``,
-``slow`` and ``slow_ms`` (jobs numbered from here on hold up their process, and how long).
+``slow`` and ``slow_ms`` (jobs numbered from here on hold up their process, and how long), ``notes``.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ import json
 import os
 import sys
 import time
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -52,9 +54,9 @@ def begin(notes: redis.Redis, prefix: str, given: dict[str, Any], job: Any) -> i
 def main(url: str, prefix: str, text: str) -> None:
     """Work until killed, or until told to end by a signal."""
     options: dict[str, Any] = json.loads(text)
-    names = ("sleep_ms", "skew_ms", "deadly", "slow", "slow_ms", "shell", "queue")
+    names = ("sleep_ms", "skew_ms", "deadly", "slow", "slow_ms", "shell", "queue", "notes")
     given = {name: options.pop(name, None) or 0 for name in names}
-    notes = redis.Redis.from_url(f"redis{url[url.index('://') :]}", protocol=2)
+    notes = redis.Redis.from_url(str(given["notes"] or f"redis{url[url.index('://') :]}"), protocol=2)
     wrong_clock = SimpleNamespace(
         time_ns=lambda: time.time_ns() + given["skew_ms"] * 1_000_000, monotonic_ns=time.monotonic_ns
     )
@@ -78,7 +80,8 @@ def main(url: str, prefix: str, text: str) -> None:
         worker = echomq.sync.Worker(queue, work, url, prefix=prefix, **options)
     else:
         worker = Worker(queue, work_async, url, prefix=prefix, **options)
-    worker.on("ready", lambda: print("ready", flush=True))
+    for event in ("ready", "closing"):
+        worker.on(event, partial(print, event, flush=True))
     worker.run() if given["shell"] == "blocking" else worker.run_sync()
     notes.close()
 

@@ -1,7 +1,6 @@
 """Everything at once: workers killed and stopped, servers killed and frozen, links cut, at random."""
 
 import asyncio
-import contextlib
 import random
 import time
 from collections import Counter
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from support.clusters import kill_connections
 from support.desk import Desk, at_desk, happens
 from support.servers import Server
 
@@ -42,17 +42,11 @@ async def fill(desk: Desk, dice: random.Random) -> list[str]:
     return ids
 
 
-def cut_links(server: Server) -> None:
-    """Kill all connections of a server that answers."""
-    with contextlib.closing(server.client()) as client:
-        client.client_kill_filter(_type="normal", skipme=True)
-
-
 async def strike(server: Server, dice: random.Random) -> None:
     """Let one evil happen to the server."""
     evil = dice.choice(["links", "crash", "freeze"])
     if evil == "links":
-        await asyncio.to_thread(cut_links, server)
+        await asyncio.to_thread(kill_connections, server)
     elif evil == "crash":
         await asyncio.to_thread(server.kill)
         await asyncio.sleep(dice.uniform(0, 0.5))

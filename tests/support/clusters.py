@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import attrs
 import redis
 
+from support.proxy import Proxy, proxy_to
 from support.servers import ServerProcess, free_port, needed_file
 from support.tls import Certificates, file_with_tls
 
@@ -18,6 +19,7 @@ __all__ = [
     "ask",
     "has_equal_replica",
     "has_replica",
+    "kill_connections",
     "node_id",
     "start_cluster",
     "wait_for",
@@ -66,6 +68,12 @@ def ask(node: Listening, *parts: object) -> Any:
         return client.execute_command(*parts)  # type: ignore[no-untyped-call]
 
 
+def kill_connections(node: Listening) -> None:
+    """Let a server end all connections of clients; one that is down has none."""
+    with contextlib.suppress(redis.RedisError):
+        ask(node, "CLIENT", "KILL", "TYPE", "normal")
+
+
 def node_id(node: ServerProcess) -> str:
     """Name of a node in its cluster."""
     return str(ask(node, "CLUSTER", "MYID"))
@@ -79,12 +87,14 @@ class Cluster:
         name: Kind of server, ``"redis"``.
         nodes: All six; who is master changes.
         tls_ports: Where each of them speaks TLS, if they do.
-        down: Those that were killed.
+        proxies: In front of each of them, see :meth:`put_proxies`.
+        down: Those that were killed or hang.
     """
 
     name: str
     nodes: list[ServerProcess]
     tls_ports: list[int] = attrs.field(factory=list)
+    proxies: list[Proxy] = attrs.field(factory=list)
     down: list[ServerProcess] = attrs.field(factory=list)
 
     @property
@@ -94,7 +104,7 @@ class Cluster:
 
     def url(self, scheme: str | None = None, user: str = "", **options: object) -> str:
         """URL of all nodes."""
-        ports = self.tls_ports or [node.port for node in self.nodes]
+        ports = self.tls_ports or self._told_ports()
         hosts = ",".join(f"{node.host}:{port}" for node, port in zip(self.nodes, ports, strict=True))
         query = "&".join(f"{name}={value}" for name, value in options.items())
         return f"{scheme or f'{self.name}+cluster'}://{user and f'{user}@'}{hosts}?{query}".rstrip("?")
@@ -109,11 +119,27 @@ class Cluster:
 
     def master(self, key: str) -> ServerProcess:
         """Who serves a key now, as the survivors see it."""
-        slot = self.slot(key)
+        return self._owner(self.slot(key))
+
+    def _owner(self, slot: int) -> ServerProcess:
         for first, last, place, *_ in ask(self.up[0], "CLUSTER", "SLOTS"):
             if first <= slot <= last:
-                return next(node for node in self.nodes if node.port == place[1])
-        raise LookupError(f"no node serves {key}")
+                return self._node_at(place[1])
+        raise LookupError(f"no node serves slot {slot}")
+
+    def replica(self, master: ServerProcess) -> ServerProcess:
+        """The replica of a master."""
+        for _, _, place, *replicas in ask(self.up[0], "CLUSTER", "SLOTS"):
+            if replicas and self._node_at(place[1]) is master:
+                return self._node_at(replicas[0][1])
+        raise LookupError(f"node {master.port} has no replica")
+
+    def _told_ports(self) -> list[int]:
+        """Where the nodes tell clients and each other to find them."""
+        return [one.port for one in self.proxies or self.nodes]
+
+    def _node_at(self, port: int) -> ServerProcess:
+        return self.nodes[self._told_ports().index(port)]
 
     def another_master(self, node: ServerProcess) -> ServerProcess:
         """A master that is not this one."""
@@ -135,9 +161,17 @@ class Cluster:
         wait_for(lambda: has_equal_replica(node), "a replica caught up")
 
     def cut_off(self, node: ServerProcess) -> None:
-        """Freeze a node: its connections stay open, nothing is answered."""
+        """Freeze a node, once its replicas have all that it acknowledged: links stay open, nothing is answered."""
+        self.hold_writes(node)
         node.pause()
         self.down.append(node)
+
+    def fail_over(self, master: ServerProcess) -> None:
+        """Let the replica of a healthy master take its place, both in step."""
+        heir = self.replica(master)
+        ask(heir, "CLUSTER", "FAILOVER")
+        wait_for(lambda: heir in self.masters(), "the replica took over")
+        self.wait_until_well()
 
     def heal(self) -> None:
         """Start what was killed again, and wait until all is well."""
@@ -145,6 +179,8 @@ class Cluster:
             if node.is_running:
                 node.resume()
             else:
+                # Not sooner: a master that comes back empty before its replica stood for it is master still.
+                wait_for(partial(self._is_replaced, node), f"a replica took over from {node.port}")
                 node.start()
         self.down.clear()
         self.wait_until_well()
@@ -152,6 +188,9 @@ class Cluster:
         for node in self.nodes:
             with contextlib.suppress(redis.RedisError):
                 ask(node, "CLIENT", "UNPAUSE")
+
+    def _is_replaced(self, node: ServerProcess) -> bool:
+        return node not in self._serving()
 
     def wait_until_well(self) -> None:
         """Wait until each node is in the cluster and each replica in step."""
@@ -165,8 +204,11 @@ class Cluster:
 
     def masters(self) -> list[ServerProcess]:
         """The nodes that serve slots."""
-        ports = {place[1] for _, _, place, *_ in ask(self.up[0], "CLUSTER", "SLOTS")}
-        return [node for node in self.up if node.port in ports]
+        serving = self._serving()
+        return [node for node in self.up if node in serving]
+
+    def _serving(self) -> list[ServerProcess]:
+        return [self._node_at(place[1]) for _, _, place, *_ in ask(self.up[0], "CLUSTER", "SLOTS")]
 
     def start_moving(self, slot: int, source: ServerProcess, target: ServerProcess) -> None:
         """Let a slot be about to move; keys stay where they are."""
@@ -192,6 +234,31 @@ class Cluster:
         while self.move_keys(slot, source, target, step):
             pass
         self.end_moving(slot, source, target)
+
+    @property
+    def moves_at_once(self) -> bool:
+        """Whether these servers can move a slot as a whole."""
+        return self.name == "valkey" and self.nodes[0].file.version >= (9, 0)
+
+    def move_at_once(self, slot: int, source: ServerProcess, target: ServerProcess) -> None:
+        """Move a slot as a whole; see :attr:`moves_at_once`."""
+        ask(source, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", node_id(target))
+        wait_for(lambda: self._owner(slot) is target, "the slot has moved")
+
+    def put_proxies(self, proxies: contextlib.ExitStack) -> None:
+        """Let clients and replicas reach each node by a proxy, until the stack closes."""
+        found = [proxies.enter_context(proxy_to(node.host, node.port)) for node in self.nodes]
+        for node, proxy in zip(self.nodes, found, strict=True):
+            node.args += ("--cluster-announce-port", str(proxy.port))
+            ask(node, "CONFIG", "SET", "cluster-announce-port", proxy.port)
+        self.proxies += found
+        for node in self.nodes:
+            wait_for(partial(self._knows_proxies, node), f"node {node.port} knows where the others are")
+        self.wait_until_well()
+
+    def _knows_proxies(self, node: ServerProcess) -> bool:
+        places = [line.split()[1].partition("@")[0] for line in ask(node, "CLUSTER", "NODES").splitlines()]
+        return {int(place.rpartition(":")[2]) for place in places} == set(self._told_ports())
 
     def close(self) -> None:
         """End all nodes."""

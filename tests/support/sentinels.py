@@ -1,5 +1,6 @@
 """A master with a replica, watched by three sentinels."""
 
+import contextlib
 import shutil
 import subprocess
 import tempfile
@@ -12,6 +13,7 @@ import attrs
 import redis
 
 from support.clusters import ask, has_equal_replica, has_replica, wait_for
+from support.proxy import Proxy, proxy_to
 from support.server_files import ServerFile
 from support.servers import START_TRIES, ServerProcess, free_port, needed_file, ping
 
@@ -79,12 +81,14 @@ class Watched:
         name: Kind of server, ``"redis"``.
         servers: Master and replica, whichever is which.
         sentinels: All three.
-        down: Servers that were killed.
+        proxies: In front of each server, if there are any; everybody but the tests uses them.
+        down: Servers that were killed or hang.
     """
 
     name: str
     servers: list[ServerProcess]
     sentinels: list[SentinelProcess]
+    proxies: list[Proxy] = attrs.field(factory=list)
     down: list[ServerProcess] = attrs.field(factory=list)
 
     def url(self, scheme: str | None = None, user: str = "", db: int = 0, **options: object) -> str:
@@ -97,7 +101,11 @@ class Watched:
     def master(self) -> ServerProcess:
         """Who is master, as the first sentinel sees it."""
         _, port = ask(self.sentinels[0], "SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
-        return next(server for server in self.servers if server.port == int(port))
+        return next(server for server in self.servers if self.told_port(server) == int(port))
+
+    def told_port(self, server: ServerProcess) -> int:
+        """Where clients and sentinels are told to find a server."""
+        return self.proxies[self.servers.index(server)].port if self.proxies else server.port
 
     def client(self, **settings: Any) -> redis.Redis:
         """Return a plain client of the master of this moment; close it after use."""
@@ -115,7 +123,7 @@ class Watched:
         wait_for(lambda: has_equal_replica(server), "the replica caught up")
 
     def cut_off(self, server: ServerProcess) -> None:
-        """Freeze a server: its connections stay open, nothing is answered."""
+        """Freeze a server; see :meth:`Cluster.cut_off`."""
         self._hold_writes(server)
         server.pause()
         self.down.append(server)
@@ -124,19 +132,40 @@ class Watched:
         """Start what was killed again, as a replica at once, and wait until all is well."""
         for server in self.down:
             # Not sooner: it would come back as an empty master, whom clients of a late sentinel would believe.
-            for sentinel in self.sentinels:
-                wait_for(partial(self._names_another, sentinel, server), f"sentinel {sentinel.port} has a new master")
+            self._wait_for_another(server)
             if server.is_running:
                 server.resume()
             else:
                 server.start()
-            master = self.master()
-            if master is not server:
-                ask(server, "REPLICAOF", master.host, master.port)
+            self._demote(server)
         self.down.clear()
+        self._go_on()
+
+    def fail_over(self, master: ServerProcess) -> None:
+        """Let the replica of a healthy master take its place, both in step."""
+        # Until it is demoted, the old master would take writes that are lost.
+        self._hold_writes(master)
+        wait_for(lambda: bool(ask(self.sentinels[0], "SENTINEL", "FAILOVER", SERVICE)), "a sentinel begins a failover")
+        self._wait_for_another(master)
+        self._demote(master)
+        self._go_on()
+
+    def _wait_for_another(self, master: ServerProcess) -> None:
+        for sentinel in self.sentinels:
+            wait_for(partial(self._names_another, sentinel, master), f"sentinel {sentinel.port} has a new master")
+
+    def _demote(self, server: ServerProcess) -> None:
+        """Make a server replica at once; sentinels take ten seconds."""
+        ask(server, "REPLICAOF", server.host, self.told_port(self.another(server)))
+
+    def _go_on(self) -> None:
         for server in self.servers:
             ask(server, "CLIENT", "UNPAUSE")
         self.wait_until_well()
+
+    def another(self, server: ServerProcess) -> ServerProcess:
+        """The server that is not this one."""
+        return next(one for one in self.servers if one is not server)
 
     def wait_until_well(self) -> None:
         """Wait until all sentinels agree on the master, and its replica follows it."""
@@ -145,13 +174,13 @@ class Watched:
         wait_for(lambda: has_replica(self.master()), "the replica follows")
 
     def _names_another(self, sentinel: SentinelProcess, server: ServerProcess) -> bool:
-        return int(ask(sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)[1]) != server.port
+        return int(ask(sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)[1]) != self.told_port(server)
 
     def _agrees(self, sentinel: SentinelProcess) -> bool:
         told = ask(sentinel, "SENTINEL", "MASTER", SERVICE)
         seen = told if isinstance(told, dict) else dict(zip(told[::2], told[1::2], strict=True))
         others = int(seen["num-other-sentinels"]) == len(self.sentinels) - 1
-        return others and int(seen["num-slaves"]) >= 1 and int(seen["port"]) == self.master().port
+        return others and int(seen["num-slaves"]) >= 1 and int(seen["port"]) == self.told_port(self.master())
 
     def close(self) -> None:
         """End all."""
@@ -164,13 +193,16 @@ class Watched:
             server.close()
 
 
-def start_sentinels(name: str, config: str = "", args: tuple[str, ...] = ()) -> Watched:
+def start_sentinels(
+    name: str, config: str = "", args: tuple[str, ...] = (), proxies: contextlib.ExitStack | None = None
+) -> Watched:
     """Start a master, a replica and three sentinels; close them after use.
 
     Args:
         name: One of :data:`support.server_files.KINDS`.
         config: Further lines of the sentinels' settings.
         args: Further arguments of the servers.
+        proxies: Put a proxy before each server, until the stack closes.
     """
     file = needed_file(name)
     watched = Watched(name=name.partition("-")[0], servers=[], sentinels=[])
@@ -178,10 +210,13 @@ def start_sentinels(name: str, config: str = "", args: tuple[str, ...] = ()) -> 
         for _ in range(2):
             watched.servers.append(ServerProcess(file=file, args=("--repl-diskless-sync-delay", "0", *args)))
             watched.servers[-1].start()
+        if proxies is not None:
+            _put_proxies(watched, proxies)
         master, replica = watched.servers
-        ask(replica, "REPLICAOF", master.host, master.port)
+        told = watched.told_port(master)
+        ask(replica, "REPLICAOF", master.host, told)
         watch = (
-            f"sentinel monitor {SERVICE} {master.host} {master.port} 2\n"
+            f"sentinel monitor {SERVICE} {master.host} {told} 2\n"
             f"sentinel down-after-milliseconds {SERVICE} {_DOWN_AFTER_MS}\n"
             f"sentinel failover-timeout {SERVICE} 3000\nsentinel parallel-syncs {SERVICE} 1\n{config}\n"
         )
@@ -193,6 +228,14 @@ def start_sentinels(name: str, config: str = "", args: tuple[str, ...] = ()) -> 
         watched.close()
         raise
     return watched
+
+
+def _put_proxies(watched: Watched, proxies: contextlib.ExitStack) -> None:
+    for server in watched.servers:
+        watched.proxies.append(proxies.enter_context(proxy_to(server.host, server.port)))
+        port = watched.proxies[-1].port
+        server.args += ("--replica-announce-port", str(port))
+        ask(server, "CONFIG", "SET", "replica-announce-port", port)
 
 
 def start_lone_sentinel(file: ServerFile, config: str) -> SentinelProcess:

@@ -16,7 +16,7 @@ from echomq import FlowNode, Worker, plugins
 from echomq.call import Batch
 from echomq.errors import ConnectionLost, ServerNotReady, ServerRefused, UsageError
 from echomq.hash_slots import key_slot
-from support.clusters import Cluster, node_id, wait_for
+from support.clusters import Cluster
 from support.desk import until
 from support.recorder import STRIKES
 from support.requests import command
@@ -336,9 +336,7 @@ async def test_whole_slot_under_load(clusters: dict[str, Cluster], name: str, ta
 
     def move() -> None:
         slot, source = cluster.slot(tagged), cluster.master(tagged)
-        target = cluster.another_master(source)
-        cluster.ask(source, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", node_id(target))
-        wait_for(lambda: cluster.master(tagged) is target, "the slot has moved")
+        cluster.move_at_once(slot, source, cluster.another_master(source))
 
     urls = [cluster.url(scheme) for scheme in SCHEMES]
     # Other rows of the table have as many of Redis besides.
@@ -353,9 +351,7 @@ async def test_frozen_master(cluster: Cluster, driver: str, shell: Shell, tagged
     """A master that hangs, its links open, is given up after the deadline; the next request finds its heir."""
     async with shell.queue("mail", cluster.url(f"{driver}+cluster", deadline_ms=1_000), prefix=tagged) as queue:
         await queue.add("one")
-        node = cluster.master(tagged)
-        await asyncio.to_thread(cluster.hold_writes, node)
-        cluster.cut_off(node)
+        await asyncio.to_thread(cluster.cut_off, cluster.master(tagged))
         for _ in range(20):
             with contextlib.suppress(ConnectionLost, ServerNotReady):
                 await queue.add("two", job_id="two")

@@ -1,14 +1,12 @@
 """Masters that hang, their links open, and storms of all that servers may suffer."""
 
-import contextlib
 import random
 from typing import Any
 
 import pytest
 
-from support.clusters import Cluster, ask
+from support.clusters import Cluster, kill_connections
 from support.sentinels import Watched
-from support.servers import ServerProcess
 
 from .load import under_load
 
@@ -19,23 +17,10 @@ STORM = 8
 """Evils of one storm."""
 
 
-def hang(servers: Any, master: ServerProcess) -> None:
-    """Freeze a master, once a replica has all that it acknowledged."""
-    if isinstance(servers, Cluster):
-        servers.hold_writes(master)
-    servers.cut_off(master)
-
-
-def kill_connections(node: ServerProcess) -> None:
-    """Kill all connections of clients to one node."""
-    with contextlib.suppress(Exception):
-        ask(node, "CLIENT", "KILL", "TYPE", "normal")
-
-
 async def test_hung_master_of_a_cluster(cluster: Cluster, tagged: str) -> None:
     """A hung master costs no acknowledged job; who waits for it is freed by the deadline, in all drivers and shells."""
     urls = [cluster.url(f"{driver}+cluster", deadline_ms=DEADLINE_MS) for driver in ("redis", "valkey")]
-    load = await under_load(urls, tagged, lambda: hang(cluster, cluster.master(tagged)), cluster.heal)
+    load = await under_load(urls, tagged, lambda: cluster.cut_off(cluster.master(tagged)), cluster.heal)
     load.account("master hangs, replica takes over", "cluster of six, deadline_ms=2000")
 
     assert load.longest_gap_s < 20
@@ -44,7 +29,7 @@ async def test_hung_master_of_a_cluster(cluster: Cluster, tagged: str) -> None:
 async def test_hung_master_of_sentinels(watched: Watched, prefix: str) -> None:
     """Behind sentinels, too (pain 15)."""
     urls = [watched.url(f"{driver}+sentinel", deadline_ms=DEADLINE_MS) for driver in ("redis", "valkey")]
-    load = await under_load(urls, prefix, lambda: hang(watched, watched.master()), watched.heal)
+    load = await under_load(urls, prefix, lambda: watched.cut_off(watched.master()), watched.heal)
     load.account("master hangs, replica takes over", "three sentinels, deadline_ms=2000")
 
     assert load.longest_gap_s < 20
@@ -65,7 +50,7 @@ async def test_storm_on_a_cluster(cluster: Cluster, tagged: str) -> None:
 
     evils: list[Any] = [
         lambda: cluster.kill(cluster.master(tagged)),
-        lambda: hang(cluster, cluster.master(tagged)),
+        lambda: cluster.cut_off(cluster.master(tagged)),
         lambda: cluster.kill(cluster.another_master(cluster.master(tagged))),
         move,
         kill_all,
@@ -81,7 +66,7 @@ async def test_storm_behind_sentinels(watched: Watched, prefix: str) -> None:
     dice = random.Random(5)
     evils: list[Any] = [
         lambda: watched.kill(watched.master()),
-        lambda: hang(watched, watched.master()),
+        lambda: watched.cut_off(watched.master()),
         lambda: kill_connections(watched.master()),
     ]
     urls = [watched.url(f"{driver}+sentinel", deadline_ms=DEADLINE_MS) for driver in ("redis", "valkey")]

@@ -27,6 +27,7 @@ class Account:
         completed: Jobs that are completed.
         lost: Acknowledged jobs that are not completed.
         twice: Jobs that finished more than once.
+        not_run: Jobs whose processor was not seen as often as attempts were counted.
         miscounted: Jobs with another number of attempts than they should have.
         attempts: All attempts.
         runs: All runs of the processor that were noted.
@@ -39,6 +40,7 @@ class Account:
     completed: int
     lost: Sequence[str]
     twice: Sequence[str]
+    not_run: Sequence[str]
     miscounted: Sequence[str]
     attempts: int
     runs: int
@@ -48,7 +50,7 @@ class Account:
     @property
     def is_clean(self) -> bool:
         """Whether every promise was kept."""
-        return not (self.lost or self.twice or self.miscounted or self.unsound)
+        return not (self.lost or self.twice or self.not_run or self.miscounted or self.unsound)
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """The report."""
@@ -56,6 +58,7 @@ class Account:
         yield "jobs finished", f"{self.completed:,}"
         yield "lost", _told(self.lost)
         yield "finished twice", _told(self.twice)
+        yield "not run", _told(self.not_run)
         yield "attempts", f"{self.attempts:,}; miscounted: {_told(self.miscounted)}"
         yield "runs", f"{self.runs:,}, of which {max(self.runs - self.attempts, 0):,} repeat an effect"
         yield "recovered from dead workers", f"{self.recovered:,}"
@@ -110,38 +113,46 @@ def _ends(client: redis.Redis, queue: str) -> "Counter[str]":
 
 
 def account_of(
-    client: redis.Redis, prefix: str, queues: Sequence[str], expected: Mapping[tuple[str, str], int]
+    sources: Sequence[tuple[redis.Redis, str]],
+    queues: Sequence[str],
+    expected: Mapping[tuple[str, str], int],
+    notes: redis.Redis,
 ) -> Account:
     """Return what became of the jobs of some queues.
 
     Args:
-        client: Its callbacks are removed.
-        prefix: Of the queues.
-        queues: Their names.
-        expected: Attempts of each acknowledged job, by queue and id.
+        sources: Prefixes, and a client of the server that holds the queues of each; its callbacks are removed.
+        queues: Names of the queues, without a prefix.
+        expected: Attempts of each acknowledged job, by qualified name of the queue and id.
+        notes: Client of the server where runs are noted.
     """
-    keyspace = _keyspace(client, prefix)
-    names = [f"{prefix}:{queue}" for queue in queues]
+    names = [f"{prefix}:{queue}" for _, prefix in sources for queue in queues]
+    keyspace: Keyspace = {}
+    for client, prefix in sources:
+        keyspace.update(_keyspace(client, prefix))
+    ends = {name: _ends(client, name) for client, prefix in sources for name in names if name.startswith(f"{prefix}:")}
     completed = {
-        (queue, item[0])
-        for queue in queues
-        for item in keyspace.get(f"{prefix}:{queue}:completed", {"value": ()})["value"]
+        (name, item[0]) for name in names for item in keyspace.get(f"{name}:completed", {"value": ()})["value"]
     }
     nothing = {"value": {"atm": "0"}}  # told as unsound
-    jobs = {where: keyspace.get(f"{prefix}:{where[0]}:{where[1]}", nothing)["value"] for where in completed}
-    twice = [f"{name}:{job_id}" for name in names for job_id, count in _ends(client, name).items() if count > 1]
-    runs = keyspace.get(f"{prefix}:runs", {"value": ()})["value"]
+    jobs = {where: keyspace.get(":".join(where), nothing)["value"] for where in completed}
+    attempts = {where: int(job["atm"]) for where, job in jobs.items()}
+    runs: Counter[tuple[str, str]] = Counter()
+    for _, prefix in sources:
+        for noted in notes.lrange(f"{prefix}:runs", 0, -1):
+            runs[prefix, text(noted)] += 1
     return Account(
         added=len(expected),
         scheduled=len(completed - expected.keys()),
         completed=len(completed),
         lost=[":".join(where) for where in expected.keys() - completed],
-        twice=twice,
-        miscounted=[
-            ":".join(where) for where, count in expected.items() if where in jobs and int(jobs[where]["atm"]) != count
+        twice=[f"{name}:{job_id}" for name in names for job_id, count in ends[name].items() if count > 1],
+        not_run=[
+            ":".join(where) for where, count in attempts.items() if runs[where[0].rpartition(":")[0], where[1]] < count
         ],
-        attempts=sum(int(job["atm"]) for job in jobs.values()),
-        runs=len(runs),
+        miscounted=[":".join(where) for where, count in expected.items() if attempts.get(where, count) != count],
+        attempts=sum(attempts.values()),
+        runs=runs.total(),
         recovered=sum(int(job.get("stc", 0)) for job in jobs.values()),
         unsound=faults(keyspace, names),
     )
