@@ -6,7 +6,6 @@ As ``process.py``, without an event loop.
 import json
 import sys
 import time
-from functools import partial
 
 import redis
 import redis.exceptions
@@ -36,8 +35,7 @@ def main(url: str, prefix: str, options: str) -> None:
         return int(job.data) * 2
 
     worker = Worker("work", work, url, prefix=prefix, **given)
-    for event in ("ready", "closing"):
-        worker.on(event, partial(print, event, flush=True))
+    worker.on("ready", lambda: print("ready", flush=True))
     worker.run()
 
 
