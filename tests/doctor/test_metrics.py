@@ -53,6 +53,8 @@ async def test_server_that_lists_no_clients(
         client.execute_command("ACL", "SETUSER", "few", "on", ">pass", "~*", "&*", "+@all", "-client")
         try:
             url = redis_server.url.replace("://", "://few:pass@")
+            with sync.Queue("work", redis_server.url, prefix=prefix) as queue:
+                queue.add("a")
             said = _said(capsys, "metrics", "work", "--url", url, "--prefix", prefix)
         finally:
             client.execute_command("ACL", "DELUSER", "few")
@@ -71,7 +73,7 @@ def test_wrong_use(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None
 def _scraped(command: Running, path: str = "/metrics") -> tuple[int, str]:
     [place] = [line.partition(";")[0] for line in command.said.splitlines() if line.startswith("http://")]
     try:
-        with urllib.request.urlopen(place.replace("/metrics", path), timeout=10) as answer:  # noqa: S310  # our own
+        with urllib.request.urlopen(place.replace("/metrics", path), timeout=60) as answer:  # noqa: S310  # our own
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -81,7 +83,7 @@ def _scraped(command: Running, path: str = "/metrics") -> tuple[int, str]:
 def test_metrics_are_served(servers: Servers, prefix: str, tmp_path: Path) -> None:
     """Scrapers get the present numbers, an error while the server is away, and again numbers after that."""
     server = servers.start("redis")
-    url = f"{server.url}?deadline_ms=300"
+    url = f"{server.url}?deadline_ms=2000"
     with running(
         *("metrics", "work", "--listen", "127.0.0.1:0", "--url", url, "--prefix", prefix), folder=tmp_path
     ) as command:

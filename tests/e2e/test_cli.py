@@ -168,6 +168,8 @@ def test_counts(server: Server, prefix: str) -> None:
     echomq("add", "emails", "b", *place, "--delay", "1h")
     link = connect(server.url)
     link.send(queue_calls.pause(Keys("emails", prefix)))
+    link.send(queue_calls.pause(Keys("empty", prefix)))
+    link.send(queue_calls.resume(Keys("empty", prefix)))
     link.close()
 
     for_programs = json.loads(echomq("counts", "emails", "empty", "--json", *place).out)

@@ -219,14 +219,67 @@ def test_what_cannot_be_undone_is_asked(terminal: Terminal, monkeypatch: pytest.
         assert queue.count() == 1
 
 
+NOT_THERE: tuple[tuple[str, ...], ...] = (
+    *(("queues", change, "mali") for change in ("list", "pause", "resume")),
+    *(("queues", change, "mali", "--yes") for change in ("drain", "clean", "obliterate")),
+    ("jobs", "find", "mali"),
+    ("jobs", "show", "mali", "1"),
+    ("jobs", "retry", "mali", "1"),
+    ("jobs", "promote", "mali", "--all"),
+    ("jobs", "remove", "mali", "--name", "a", "--yes"),
+    ("flow", "mali", "1"),
+    *((look, "mail", "mali") for look in ("counts", "metrics", "workers", "doctor")),
+    ("top", "mali", "--count", "1"),
+)
+
+
 def test_queue_that_is_not_there(terminal: Terminal) -> None:
-    """A change to a queue that does not exist makes none, and tells which there are."""
+    """Every command refuses a queue that does not exist, as a misspelt one, makes none, and tells which there are."""
     with terminal.queue() as queue:
         queue.add("a")
 
-    assert "there is no queue 'mali'" in (told := terminal.refused("queues", "pause", "mali"))
-    assert "there are: mail" in told
+    for command in NOT_THERE:
+        told = terminal.refused(*command)
+        assert f"there is no queue 'mali' with the prefix '{terminal.prefix}'; there are: mail" in told, command
+        assert told.count("\n") == 1
     assert list(terminal.read("counts")) == ["mail"]
+
+    elsewhere = attrs.evolve(terminal, prefix=f"{terminal.prefix}-empty")
+    assert ", nor any other; look at --prefix and --url" in elsewhere.refused("jobs", "find", "mail")
+
+
+def test_names_are_told_by_likeness(terminal: Terminal) -> None:
+    """Of many queues those are told whose names are like the one asked for, and how many more there are."""
+    for number in range(12):
+        with terminal.queue(f"list-{number}") as queue:
+            queue.pause()
+    with terminal.queue("emails") as queue:
+        queue.pause()
+
+    assert "there are: emails and 12 more" in terminal.refused("counts", "emials")
+    assert "there are: emails, list-0, list-1" in terminal.refused("counts", "zzz")
+
+
+def test_queue_without_jobs(terminal: Terminal) -> None:
+    """A queue whose jobs are gone is there, as is one that a worker waits at: that nothing is found is no error."""
+    with terminal.queue() as queue:
+        queue.remove(queue.add("a").id)
+
+    assert terminal.run("jobs", "find", "mail") == "nothing found among 0; all jobs were seen\n"
+    assert terminal.run("jobs", "find", "mail", "--json") == ""
+    assert terminal.read("counts", "mail")["mail"]["waiting"] == 0
+    assert "job 7 does not exist" in terminal.refused("jobs", "show", "mail", "7", code=1)
+
+    ready = threading.Event()
+    with sync.Worker("new", fail, terminal.url, prefix=terminal.prefix, name="ada") as worker:
+        worker.on("ready", ready.set)
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        assert ready.wait(WITHIN_S)
+        assert "new: 1" in terminal.run("workers", "new")
+        assert terminal.read("counts", "new")["new"]["waiting"] == 0
+        worker.close()
+        thread.join(WITHIN_S)
 
 
 def test_job_is_shown(terminal: Terminal) -> None:

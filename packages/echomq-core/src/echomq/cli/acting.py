@@ -13,10 +13,10 @@ from echomq.errors import JobNotFound, ProtocolError, ScriptError, UsageError
 from echomq.states import JobState
 
 from . import FAILURE
-from .connecting import connected
 from .console import open_console, print_table
 from .filters import Data, Limit, Name, Reason, Since, Until, search_options
 from .find import more_hint
+from .opening import open_queue
 from .parameters import PREFIX, Prefix, Url
 from .tables import ask, jobs_table
 
@@ -98,7 +98,7 @@ def retry(
         raise UsageError("--new-data is for one job, named by its ID")
     options: dict[str, Any] = {"lifo": lifo, "reset_attempts": reset_attempts}
     options["data"] = rerun.KEEP if new_data is None else _json(new_data)
-    with connected(url) as connection, sync.Queue(queue, connection, prefix=prefix, write_meta=False) as opened:
+    with open_queue(url, queue, prefix) as opened:
         in_one = None if lifo or reset_attempts else (lambda: opened.retry_jobs(state=choice.state))
         _carry_out(opened, choice, "retried", lambda job_id: opened.retry(job_id, choice.state, **options), in_one)
 
@@ -120,7 +120,7 @@ def promote(
     """Let delayed jobs of QUEUE run now."""
     filters = search_options(name=name, data=data, reason=None, since=since, until=until)
     choice = Choice(queue, JobState.DELAYED, ids, everything, filters, limit, dry_run, as_json)
-    with connected(url) as connection, sync.Queue(queue, connection, prefix=prefix, write_meta=False) as opened:
+    with open_queue(url, queue, prefix) as opened:
         _carry_out(opened, choice, "promoted", opened.promote, opened.promote_jobs)
 
 
@@ -147,7 +147,7 @@ def remove(
     choice = Choice(queue, JobState.of(state), ids, everything, filters, limit, dry_run, as_json)
     if not choice.ids and not dry_run:
         ask(f"Remove {choice.state.value} jobs of queue {queue} for good?", yes)
-    with connected(url) as connection, sync.Queue(queue, connection, prefix=prefix, write_meta=False) as opened:
+    with open_queue(url, queue, prefix) as opened:
 
         def remove_one(job_id: str) -> None:
             if opened.get_job(job_id) is None:  # removing nothing is no error to the server, but a typo here

@@ -16,7 +16,8 @@ from echomq.keys import Keys
 
 from .connecting import connected
 from .console import Cut, open_console, print_table
-from .looking import counted, named_or_all
+from .looking import counted
+from .opening import named_or_all
 from .parameters import PREFIX, AnyQueues, Prefix, Url
 from .tables import COLOURS, NAME_WIDTH, bare_table
 

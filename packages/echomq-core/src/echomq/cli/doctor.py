@@ -20,6 +20,7 @@ from echomq.sync.run import perform
 from . import FAILURE
 from .connecting import connected
 from .console import open_console
+from .opening import must_exist
 from .parameters import PREFIX, Prefix, Url
 
 __all__ = ["doctor"]
@@ -49,10 +50,11 @@ def doctor(
         repaired = _repaired(connection, found) if apply else None
         if repaired:
             found = _diagnosed(connection, queues, prefix, budget)
-    if as_json:
-        print(json.dumps(_as_json(found, repaired), indent=2))
-    else:
-        open_console().print(_shown(found, repaired))
+        if as_json:
+            print(json.dumps(_as_json(found, repaired), indent=2))
+        else:
+            open_console().print(_shown(found, repaired))
+        must_exist(connection, [Keys(name, prefix) for name in _unknown(found)])
     if found.worst is not None and found.worst.rank >= fail_on.rank:
         raise typer.Exit(FAILURE)
 
@@ -94,6 +96,10 @@ def _diagnosed_queue(connection: Connection, keys: Keys, budget: int) -> Diagnos
             advice="Look at that server.",
         )
         return Diagnosis.of((silent,), ())
+
+
+def _unknown(found: Diagnosis) -> list[str]:
+    return [finding.queue for finding in found.findings if finding.code == "no-queue" and finding.queue is not None]
 
 
 def _repaired(connection: Connection, found: Diagnosis) -> dict[str, int]:

@@ -6,13 +6,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from echomq import sync
 from echomq.search import SearchResult
 from echomq.states import JobState
 
-from .connecting import connected
-from .console import print_table
+from .console import open_console, print_table
 from .filters import Data, Limit, MaxLooks, Name, Reason, Since, Timeout, Until, search_options
+from .opening import open_queue
 from .parameters import PREFIX, Prefix, Url, duration_ms
 from .tables import job_json, jobs_table
 
@@ -47,14 +46,18 @@ def find(
     states = JobState.each(state or ())
     wanted = search_options(name=name, data=data, reason=reason, since=since, until=until)
     wanted |= {"limit": limit, "max_looks": max_looks, "timeout": duration_ms("--timeout", timeout)}
-    with connected(url) as connection, sync.Queue(queue, connection, prefix=prefix, write_meta=False) as opened:
+    with open_queue(url, queue, prefix) as opened:
         found = opened.search(*states, **wanted)
     if as_json:
         for job in found.jobs:
             print(json.dumps(job_json(job)))
+        return
+    count = f"{len(found.jobs):,}" if found.jobs else "nothing"
+    ending = Text(f"{count} found among {found.looked_at:,}; {more_hint(found)}", "dim")
+    if found.jobs:
+        print_table(jobs_table(found.jobs), ending)
     else:
-        ending = f"{len(found.jobs):,} found among {found.looked_at:,}; {more_hint(found)}"
-        print_table(jobs_table(found.jobs), Text(ending, "dim"))
+        open_console().print(ending)
 
 
 def more_hint(found: SearchResult) -> str:

@@ -13,6 +13,7 @@ from echomq.keys import Keys
 
 from .connecting import connected
 from .console import open_console
+from .opening import must_exist
 from .parameters import PREFIX, Prefix, Url
 
 __all__ = ["flow"]
@@ -30,8 +31,9 @@ def flow(
     """Show a flow as a tree, where each job is, and what holds it up."""
     with connected(url) as connection, sync.FlowProducer(connection, prefix=prefix) as flows:
         found = flows.get_flow(queue, job_id, depth=depth, max_children=children)
-    if found is None:
-        raise JobNotFound("getFlow", job_id)
+        if found is None:
+            must_exist(connection, [Keys(queue, prefix)])
+            raise JobNotFound("getFlow", job_id)
     if as_json:
         print(json.dumps(_as_json(found), indent=2))
     else:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from echomq import diagnosis, watching
+from echomq import watching
 from echomq.calls import query
 from echomq.calls import queue as queue_calls
 from echomq.calls.queue import QueueMeta
@@ -18,9 +18,7 @@ from echomq.sync.run import perform
 
 from .tables import COLOURS
 
-__all__ = ["Look", "counted", "look", "named_or_all"]
-
-_BUDGET = 1_000_000
+__all__ = ["Look", "counted", "look"]
 
 
 @attrs.frozen(kw_only=True)
@@ -40,12 +38,6 @@ class Look:
     meta: QueueMeta
     latency_ms: int
     workers: int | None
-
-
-def named_or_all(connection: Connection, names: Sequence[str] | None, prefix: str) -> list[Keys]:
-    """Return the queues that were named; all of the prefix if none was."""
-    found = names or perform(connection, diagnosis.find_queues(prefix, budget=_BUDGET))
-    return [Keys(name, prefix) for name in found]
 
 
 def counted(connection: Connection, queues: Sequence[Keys]) -> list[tuple[dict[JobState, int], QueueMeta]]:

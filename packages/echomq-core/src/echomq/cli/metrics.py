@@ -18,7 +18,7 @@ from echomq.serving import Answer, TextServer, parse_place
 from echomq.sync.run import perform
 
 from .connecting import connected
-from .looking import named_or_all
+from .opening import all_queues, named_or_all
 from .parameters import PREFIX, Prefix, Url
 
 __all__ = ["metrics"]
@@ -47,9 +47,12 @@ def metrics(
     with connected(url) as connection:
 
         def told() -> str:
-            return _told(connection, named_or_all(connection, queues, prefix), extra)
+            # A queue comes into being with its first job, which may be long after who serves its numbers.
+            named = [Keys(queue, prefix) for queue in queues or ()]
+            return _told(connection, named or all_queues(connection, prefix), extra)
 
         if place is None:
+            named_or_all(connection, queues, prefix)
             print(told())
         else:
             _serve(place, told)

@@ -9,16 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from echomq import sync
-from echomq.calls.queue import QueueMeta
-from echomq.driver import Connection
-from echomq.errors import UsageError
 from echomq.keys import Keys
 from echomq.plans import UNSTARTED
 from echomq.states import JobState
 
 from .connecting import connected
 from .console import open_console, print_table
-from .looking import Look, look, named_or_all
+from .looking import Look, look
+from .opening import must_exist, named_or_all
 from .parameters import PREFIX, AnyQueues, Prefix, Url, duration_ms
 from .rates import Rates
 from .tables import NAME_WIDTH, ask, bare_table, span
@@ -184,12 +182,5 @@ def _each(url: str | None, queues: list[str], prefix: str) -> Iterator[sync.Queu
     """
     with connected(url) as connection:
         opened = [sync.Queue(name, connection, prefix=prefix, write_meta=False) for name in queues]
-        for queue in opened:
-            _must_exist(connection, queue, prefix)
+        must_exist(connection, [queue.keys for queue in opened])
         yield from opened
-
-
-def _must_exist(connection: Connection, queue: sync.Queue, prefix: str) -> None:
-    if queue.get_meta() == QueueMeta() and not any(queue.get_job_counts().values()):
-        known = ", ".join(keys.queue for keys in named_or_all(connection, None, prefix)[:10])
-        raise UsageError(f"there is no queue {queue.name!r} with the prefix {prefix!r}; there are: {known or 'none'}")

@@ -9,14 +9,13 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from echomq import sync
 from echomq.clock import wall_ms
 from echomq.errors import JobNotFound
 from echomq.job import Job
 from echomq.states import JobState
 
-from .connecting import connected
 from .console import open_console
+from .opening import open_queue
 from .parameters import PREFIX, Prefix, Url
 from .tables import COLOURS, job_json, lenient, span
 
@@ -32,7 +31,7 @@ def show(
     prefix: Prefix = PREFIX,
 ) -> None:
     """Show all there is to know of one job: data, state, attempts, result, failures, log."""
-    with connected(url) as connection, sync.Queue(queue, connection, prefix=prefix, write_meta=False) as opened:
+    with open_queue(url, queue, prefix) as opened:
         job, state = opened.get_job(job_id), opened.get_job_state(job_id)
         if job is None:
             raise JobNotFound("getJob", job_id)

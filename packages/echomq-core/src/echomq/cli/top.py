@@ -26,7 +26,8 @@ from echomq.sync.run import perform
 
 from .connecting import connected
 from .console import Cut, open_console
-from .looking import Look, look, named_or_all
+from .looking import Look, look
+from .opening import all_queues, named_or_all
 from .parameters import PREFIX, AnyQueues, Prefix, Url
 from .queues import as_json_of, queues_table
 from .rates import Rates, millisecond, rates
@@ -101,7 +102,7 @@ def _moments(
     while True:
         time.sleep(interval_s)
         if not named and time.monotonic() - looked_for > _ALL_AGAIN_S:
-            keys, looked_for = named_or_all(connection, named, prefix), time.monotonic()
+            keys, looked_for = all_queues(connection, prefix), time.monotonic()
         now_ms = _server_ms(connection)
         found = _events(connection, keys, before_ms)
         speeds = {

@@ -19,7 +19,7 @@ from echomq.sync.run import perform
 
 from .connecting import connected
 from .console import open_console, print_table
-from .looking import named_or_all
+from .opening import named_or_all
 from .parameters import PREFIX, AnyQueues, Prefix, Url
 from .tables import bare_table, span
 
