@@ -13,7 +13,6 @@ import attrs
 import redis
 
 from echomq import Queue
-from support.clusters import wait_for
 
 from .account import Account, account_of
 from .adding import QUEUES, Producer
@@ -131,9 +130,11 @@ class Soak:
             client.config_set("lua-time-limit", "20")
             thread.start()
             await asyncio.sleep(self.dice.uniform(0.1, 1))
-            # It may have begun late, or a script of ours runs that has written, which cannot be killed.
-            await asyncio.to_thread(wait_for, lambda: bool(client.script_kill()), "the script was killed")
-            await asyncio.to_thread(thread.join)
+            while thread.is_alive():
+                # It may not have begun yet, or a script runs that has written and cannot be killed.
+                with contextlib.suppress(redis.ResponseError):
+                    client.script_kill()
+                await asyncio.sleep(0.05)
 
     # -- watching -------------------------------------------------------------------------------
 
