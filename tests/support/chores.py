@@ -82,10 +82,34 @@ class Fatal(Unrecoverable):
     """A signal of the user's own."""
 
 
+class NoSuchUser(Unrecoverable):
+    """One with more than a text."""
+
+    def __init__(self, user_id: int) -> None:
+        super().__init__(f"there is no user {user_id}")
+        self.user_id = user_id
+
+
+class Told(Unrecoverable):
+    """One whose text is made of what cannot leave the process."""
+
+    def __init__(self, where: object) -> None:
+        self.where = where
+
+    def __str__(self) -> str:
+        return f"told {type(self.where).__name__}"
+
+
 def misbehave(job: Job, ctx: ChildContext) -> Any:
     """End in the way that the data tell."""
     if job.data in _ERRORS:
         raise _ERRORS[job.data]
+    if job.data == "local":
+
+        class Local(Unrecoverable):
+            """One that no other process has."""
+
+        raise Local("only here")
     if job.data == "exit":
         os._exit(3)
     if job.data == "crash":
@@ -102,6 +126,9 @@ _ERRORS: dict[str, BaseException] = {
     "builtin": LookupError("no such thing"),
     "strange": Strange(1, 2),
     "fatal": Fatal("for good"),
+    "no user": NoSuchUser(7),
+    "told": Told({"here"}),
+    "list": Unrecoverable(["a", "list"]),
     "interrupt": KeyboardInterrupt(),
     "leave": SystemExit(4),
     "unicode": UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad byte"),

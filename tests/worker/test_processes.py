@@ -119,7 +119,11 @@ async def test_context_reaches_the_server(desk: Desk, processor: Any) -> None:
 FAILURES: dict[str, tuple[str, type[BaseException]]] = {
     "builtin": ("no such thing", LookupError),
     "strange": ("1 and 2", RaisedInProcess),
-    "fatal": ("for good", Unrecoverable),
+    "fatal": ("for good", chores.Fatal),
+    "no user": ("there is no user 7", chores.NoSuchUser),
+    "local": ("support.chores.misbehave.<locals>.Local: only here", Unrecoverable),
+    "told": ("support.chores.Told: told set", Unrecoverable),
+    "list": ("['a', 'list']", Unrecoverable),
     "interrupt": ("the processor raised KeyboardInterrupt", RuntimeError),
     "leave": ("4", SystemExit),
     "unicode": ("'utf-8' codec can't decode byte 0xff in position 0: bad byte", UnicodeDecodeError),
@@ -143,6 +147,7 @@ async def test_failures_tell_what_happened(desk: Desk) -> None:
         assert isinstance(errors[data], kind)
         assert kind is ProcessDied or "chores.py" in job.stacktrace[-1] or data == "interrupt"
     assert (await desk.job(ids["other"])).return_value == "fine"
+    assert errors["no user"].user_id == 7
 
 
 async def test_steering_from_a_child(desk: Desk) -> None:

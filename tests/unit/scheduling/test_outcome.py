@@ -18,6 +18,7 @@ from echomq.scheduling.outcome import (
     Retried,
     brake_ms,
     failure_of,
+    has_attempt_left,
     of_error,
     of_result,
     of_unknown_backoff,
@@ -139,6 +140,35 @@ def test_what_is_no_class_of_errors(wrong: object) -> None:
     """What is no class of errors, or is a signal, is refused with the option's name."""
     with pytest.raises(InvalidOption, match="unrecoverable: expected classes of errors"):
         worker_options(unrecoverable=wrong)
+
+
+class _Moody(type):
+    """A class of classes that answers no question, once it is in the mood."""
+
+    is_moody = False
+
+    def __instancecheck__(cls, _: object) -> bool:
+        if cls.is_moody:
+            raise KeyError("not now")
+        return False
+
+
+class _MoodyError(Exception, metaclass=_Moody):
+    """An error that cannot be asked after."""
+
+
+def test_class_that_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class whose isinstance raises is refused when the worker is made; later it only is no class of the error."""
+    many = with_options(attempts=9)
+    assert isinstance(judged(many, OSError("x"), unrecoverable=[_MoodyError, OSError]), Failed)
+    assert isinstance(judged(many, OSError("x"), unrecoverable=_MoodyError), Retried)
+
+    options = worker_options(unrecoverable=[_MoodyError, LookupError])
+    monkeypatch.setattr(_Moody, "is_moody", True)
+    assert has_attempt_left(many, OSError("x"), options)
+    assert not has_attempt_left(many, KeyError("x"), options)
+    with pytest.raises(InvalidOption, match="_MoodyError cannot tell whether an error is one: it raised KeyError"):
+        worker_options(unrecoverable=_MoodyError)
 
 
 def test_signals_use_no_attempt() -> None:

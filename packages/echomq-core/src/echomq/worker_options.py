@@ -72,12 +72,18 @@ def error_types(value: object) -> tuple[type[Exception], ...]:
     """Return classes of errors after which no attempt follows.
 
     Raises:
-        InvalidOption: Something is no class of errors, or a signal, which steers already.
+        InvalidOption: Something is no class of errors, or a signal, which steers already, or a class whose
+            ``isinstance`` raises.
     """
     given = (value,) if isinstance(value, type) else tuple(value) if isinstance(value, Iterable) else (value,)
     for one in given:
         if not (isinstance(one, type) and issubclass(one, Exception)) or issubclass(one, JobSignal):
             raise InvalidOption("unrecoverable", f"expected classes of errors such as ValueError, not {one!r}")
+        try:
+            isinstance(Exception(), one)
+        except Exception as error:
+            problem = f"{one.__name__} cannot tell whether an error is one: it raised {type(error).__name__}: {error}"
+            raise InvalidOption("unrecoverable", problem) from error
     return given
 
 

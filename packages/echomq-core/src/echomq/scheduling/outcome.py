@@ -236,14 +236,19 @@ def brake_ms(job: Job) -> int:
 
 def has_attempt_left(job: Job, error: BaseException, options: WorkerOptions) -> bool:
     """Tell whether a job that raised this may run again."""
-    if isinstance(error, (Unrecoverable, NotEncodable, *options.unrecoverable)):
-        return False
-    if isinstance(error, RaisedInProcess) and any(error.is_a(cls) for cls in options.unrecoverable):
+    if isinstance(error, Unrecoverable | NotEncodable) or any(_is_a(error, cls) for cls in options.unrecoverable):
         return False
     limit = options.max_started_attempts
     if limit is not None and job.attempts_started >= limit:
         return False
     return job.attempts_made + 1 < job.options.attempts
+
+
+def _is_a(error: BaseException, cls: type[Exception]) -> bool:
+    try:
+        return isinstance(error, cls) or (isinstance(error, RaisedInProcess) and error.is_a(cls))
+    except Exception:  # noqa: BLE001  # a metaclass may raise anything, and the attempt must fail as any other
+        return False
 
 
 def of_unknown_backoff(job: Job, error: BaseException) -> Outcome:
