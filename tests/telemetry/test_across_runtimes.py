@@ -44,6 +44,18 @@ async def test_from_node_to_here(exported: Exported, node: Peer, redis_server: S
     assert here["alone"].trace not in added.values()
 
 
+async def test_scheduler_of_node(exported: Exported, node: Peer, redis_server: Server, prefix: str) -> None:
+    """Jobs of a scheduler that Node made stay in the trace of its upsert, those made here, too."""
+    theirs = await node.open("Queue", "mail")
+    await theirs.call("upsertJobScheduler", "often", {"every": 10, "limit": 3}, {"name": "tick"})
+    worker = Worker("mail", lambda _: None, redis_server.url, prefix=prefix, drain_delay=100)
+    await happens(worker.run("drained"))
+
+    [upsert] = await _spans(node, "add mail")
+    processed = exported.spans("process mail")
+    assert [(span.trace, span.parent) for span in processed] == [(upsert["trace"], upsert["id"])] * 3
+
+
 async def test_from_here_to_node(exported: Exported, node: Peer, redis_server: Server, prefix: str) -> None:
     """What is added here, alone, in bulk or as a flow, is processed by Node in our trace, below our span (pain 40)."""
     async with (

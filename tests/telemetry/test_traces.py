@@ -155,6 +155,17 @@ async def test_scheduler(exported: Exported, shell: Shell, redis_server: Server,
     assert (processed.parent, processed.trace != upsert.trace) == (None, True)
 
 
+async def test_scheduler_with_a_context(exported: Exported, shell: Shell, redis_server: Server, prefix: str) -> None:
+    """A context that is given to a scheduler is carried by each of its jobs, as by those of Node's schedulers."""
+    carried = json.dumps({"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"})
+    async with shell.queue("mail", redis_server.url, prefix=prefix) as queue:
+        await queue.upsert_job_scheduler("often", every=1, limit=3, options={"telemetry_metadata": carried})
+    await work("loop", redis_server.url, prefix, lambda _: None)
+
+    processed = exported.spans("process mail")
+    assert [(span.trace, span.parent) for span in processed] == [("a" * 32, "b" * 16)] * 3
+
+
 @pytest.mark.parametrize("how", RUNS)
 async def test_attempts(exported: Exported, redis_server: Server, prefix: str, how: str) -> None:
     """Each attempt is a span in the same trace, and tells whether the job failed, runs again, or put itself off."""
