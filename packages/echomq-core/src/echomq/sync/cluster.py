@@ -30,7 +30,7 @@ from echomq.cluster import (
     slots_of,
 )
 from echomq.driver import Address, ConnectionOptions, ServerInfo
-from echomq.errors import DriverError, EchoMQError, ServerRefused
+from echomq.errors import DriverError, EchoMQError, ServerNotReady, ServerRefused
 from echomq.exchange import parse_info
 from echomq.links import closed
 
@@ -141,6 +141,15 @@ class ClusterLink:
             for place in places:
                 outcomes[place] = error
 
+    def post(self, batch: Batch) -> bool:
+        """See :meth:`Link.post`; for requests to one slot, whose owner does not answer."""
+        slots = list(slots_of(batch))
+        try:
+            link = self._links.get(self.dialler.table.owner(slots[0])) if len(slots) == 1 else None
+        except ServerNotReady:  # nobody owns it
+            link = None
+        return link is not None and link.post(batch)
+
     def server(self) -> ServerInfo:
         """See :meth:`echomq.driver.Connection.server`; any node answers."""
         if self._server is None:
@@ -217,20 +226,22 @@ class ClusterLink:
         for address in table.candidates([dice() for _ in range(16)]):
             if self._closed.is_set():
                 raise closed(self.dialler.where)
+            limit_ms, begun_s = ask_ms(self.dialler.options, table), time.monotonic()
             try:
-                reply = self._ask(address)
+                reply = self._ask(address, limit_ms)
             except DriverError as error:
                 errors.append(error)
+                table.unanswered += time.monotonic() - begun_s >= 0.9 * limit_ms / 1000
             else:
                 if table.learn(reply, address, time.monotonic()):
                     self._forget_gone()
                     return
         raise nobody_answered(self.dialler.where, errors)
 
-    def _ask(self, address: Address) -> Any:
+    def _ask(self, address: Address, limit_ms: int) -> Any:
         link = Link(self.dialler.at(address), gives_up=True)
         try:
-            return link.send(ASK_SLOTS, deadline_ms=ask_ms(self.dialler.options))
+            return link.send(ASK_SLOTS, deadline_ms=limit_ms)
         finally:
             link.close()
 

@@ -4,7 +4,8 @@ What is known of a job's end is told to the server even then. Reports go out one
 after the other, and the one that is under way may wait for a server that does
 not answer; whatever waits behind it has not left this process. It is written now,
 without an answer: the server does it when it comes to, and no job that has
-ended, or was given back, is left to be found when its lock has run out.
+ended, or was given back, is left to be found when its lock has run out. Over TLS
+it cannot be, for a link that one thread reads must not be written to by another.
 
 Source: protocol spec 05 section 4.7.
 """
@@ -22,6 +23,7 @@ from echomq.options import WorkerOptions
 from echomq.scheduling.outcome import HandedBack
 from echomq.scheduling.settling import settle
 
+from .cluster import ClusterLink
 from .link import Link
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ def last_words(
         complain: Told what goes wrong.
     """
     # A report that is under way may ask for a script the server does not know; to repeat it does no harm.
-    if left and isinstance(connection, Link) and connection.post(_said_of(left, options)):
+    if left and isinstance(connection, Link | ClusterLink) and connection.post(_said_of(left, options)):
         _log.warning(
             "worker of queue %s closes: its server does not answer; the ends of %d jobs were sent all the same",
             left[0].job.keys.queue,
