@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import logging
+import math
 import random
 import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
 import attrs
 import redis
@@ -22,7 +24,7 @@ from .places import Evil, Place
 __all__ = ["Soak"]
 
 LOG = logging.getLogger("soak")
-ALL_WITHIN_S = 180
+NEXT_WITHIN_S = 120
 LOOK_EVERY_S = 0.2
 UNASKED = "master replaced that nobody meant to replace"
 _UNFINISHED = ("waiting", "active", "delayed", "prioritized", "waiting-children")
@@ -53,7 +55,8 @@ class Soak:
     struck: "Counter[str]" = attrs.field(factory=Counter)
     longest_stall_s: float = 0
     stalled_by: Sequence[str] = ()
-    _log: list[tuple[float, str]] = attrs.field(factory=list)
+    _begun: list[str] = attrs.field(factory=list)
+    _ended_at_s: list[float] = attrs.field(factory=list)
     _over: bool = False
 
     async def run(self) -> Account:
@@ -74,19 +77,21 @@ class Soak:
 
     async def _storm(self) -> None:
         """Let one fault follow the other until time is up."""
-        evils = {**self.crew.evils(), **self._evils(), **self.place.evils(self.dice)}
+        own = self.place.evils(self.dice)
+        evils = {**self.crew.evils(), **self._evils(), **own}
         over_s = time.monotonic() + self.seconds
         masters = self.place.masters()
         while time.monotonic() < over_s:
             await asyncio.sleep(self.dice.uniform(0.5, 3))
             name = self.dice.choice(tuple(evils))
-            self._log.append((time.monotonic(), name))
+            self._begun.append(name)
             LOG.info("begins: %s", name)
             await evils[name]()
+            self._ended_at_s.append(time.monotonic())
             LOG.info("is over: %s", name)
             self.struck[name] += 1
             before, masters = masters, await asyncio.to_thread(self.place.masters)
-            if masters != before and name not in self.place.evils(self.dice):
+            if masters != before and name not in own:
                 self.struck[UNASKED] += 1
 
     def _evils(self) -> Mapping[str, Evil]:
@@ -149,7 +154,8 @@ class Soak:
                 finished, since_s = progress[0], time.monotonic()
             if time.monotonic() - since_s > self.longest_stall_s:
                 self.longest_stall_s = time.monotonic() - since_s
-                self.stalled_by = [name for at_s, name in self._log if at_s > since_s - LOOK_EVERY_S]
+                ended = zip_longest(self._begun, self._ended_at_s, fillvalue=math.inf)
+                self.stalled_by = [str(name) for name, at_s in ended if float(at_s) > since_s - LOOK_EVERY_S]
 
     def _progress(self, prefix: str) -> tuple[int, int] | None:
         """How many have finished, and how many could; None while no server can say."""
@@ -168,8 +174,8 @@ class Soak:
         return sum(sizes[: len(QUEUES)]), sum(sizes[len(QUEUES) :])
 
     async def _until_all_done(self) -> None:
-        """Wait until nothing waits, runs or is delayed any more."""
-        give_up = time.monotonic() + ALL_WITHIN_S
+        """Wait until nothing waits, runs or is delayed any more; a busy machine may have left much."""
+        before, give_up = None, 0.0
         async with contextlib.AsyncExitStack() as stack:
             queues = [
                 await stack.enter_async_context(Queue(queue, self.place.urls[1], prefix=prefix))
@@ -177,6 +183,8 @@ class Soak:
                 for queue in QUEUES
             ]
             while any(left := [sum((await queue.get_job_counts(*_UNFINISHED)).values()) for queue in queues]):
+                if left != before:
+                    before, give_up = left, time.monotonic() + NEXT_WITHIN_S
                 assert time.monotonic() < give_up, f"these did not end: {left}"
                 await asyncio.sleep(0.2)
         self._over = True
