@@ -1,13 +1,14 @@
 """A fleet in virtual time: the real worker and queue of :mod:`echomq.aio`, the real scripts, and faults.
 
-After each request that reached the server the whole keyspace is checked. When
-the faults are over everything must come to its end by itself.
+After some of the requests that reached the server, chosen by dice, the whole
+keyspace is checked, and in the end; a simulation that is to be told is checked
+after each. Whether it is checked changes nothing of what happens. When the
+faults are over everything must come to its end by itself.
 """
 
 import asyncio
 import itertools
 import random
-from collections import Counter
 from functools import partial
 from typing import Any
 
@@ -17,24 +18,24 @@ from echomq import FlowNode, FlowProducer, Job, Keys, Queue, Worker
 from echomq.aio.context import Context
 from echomq.errors import ConnectionLost, FlowFailed, ServerRefused
 from echomq.signals import Delay, RateLimited, Wait
-from scripts.invariants import faults
-from vectors.keyspace import Keyspace
 
+from .judge import Judge
 from .links import Link, Road
 from .plans import FAULT_MS, Fault, Plan, Work
 from .server import Store, Wire
 from .threads import renewals_in
 from .universe import Process, Universe
 
-__all__ = ["Outcome", "simulate"]
+__all__ = ["LOOK_EVERY", "Outcome", "simulate"]
+
+LOOK_EVERY = 8
+"""Of so many requests one is followed by a look at all keys."""
 
 _QUIET_MS = FAULT_MS + 15_000
 """From here on nothing goes wrong any more."""
 
 _END_MS = _QUIET_MS + 15 * 60_000
 _CLOSE_MS = 60_000
-_ENDED = {"completed", "failed"}
-_TOO_OFTEN = "job stalled more than allowable limit"
 
 
 @attrs.frozen(kw_only=True)
@@ -69,34 +70,53 @@ class _Member:
 
 @attrs.define(eq=False)
 class Fleet:
-    """One simulation under way."""
+    """One simulation under way.
+
+    Attributes:
+        plan: What to do.
+        wire: To the server.
+        look_every: Of so many requests one is followed by a look at all keys.
+        members: Whom faults happen to: the workers of the plan, the producer last.
+        staff: All that there have ever been; who is killed while closing is replaced twice.
+        violation: The first thing that should not be.
+        is_ending: Nobody is hired and nothing goes wrong any more.
+    """
 
     plan: Plan
     wire: Wire
+    look_every: int
     universe: Universe = attrs.field(init=False)
     store: Store = attrs.field(init=False)
+    judge: Judge = attrs.field(init=False)
     members: list[_Member] = attrs.field(factory=list)
-    processes: list[Process] = attrs.field(factory=list)
+    staff: list[_Member] = attrs.field(factory=list)
     violation: str | None = None
-    keys: Keys = attrs.field(factory=lambda: Keys("q", "bull"))
-    acknowledged: set[str] = attrs.field(factory=set)
-    ends: "Counter[str]" = attrs.field(factory=Counter)
-    runs: "Counter[str]" = attrs.field(factory=Counter)
-    requests: int = 0
-    keyspace: Keyspace = attrs.field(factory=dict)
-    states: dict[str, str] = attrs.field(factory=dict)
+    is_ending: bool = False
+    _job_count: int = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        keys, jobs = Keys("q", "bull"), self.plan.all()
+        self._job_count = len(jobs)
         self.universe = Universe(random.Random(f"code {self.plan.seed}"))
-        self.store = Store(self.universe, self.wire, self.keys, self._look)
+        self.judge = Judge(self.plan, keys, self._violated)
+        dice = random.Random(f"looks {self.plan.seed}")
+        self.store = Store(
+            universe=self.universe,
+            wire=self.wire,
+            keys=keys,
+            job_ids=tuple(job.id for job in jobs),
+            looked=self.judge.look,
+            is_look_due=lambda: dice.randrange(self.look_every) == 0,
+        )
 
     # -- members --------------------------------------------------------------------------------
 
     def _join(self, name: str, skew_ms: int) -> _Member:
-        process = Process(self.universe, f"{name}.{len(self.processes)}", skew_ms)
-        self.processes.append(process)
+        process = Process(self.universe, f"{name}.{len(self.staff)}", skew_ms)
         dice = random.Random(f"road {self.plan.seed} {process.name}")
-        return _Member(process, Road(self.universe, self.store, process, dice))
+        member = _Member(process, Road(self.universe, self.store, process, dice))
+        self.staff.append(member)
+        return member
 
     def _hire(self, number: int) -> _Member:
         member = self._join(f"w{number}", self.plan.skews[number % len(self.plan.skews)])
@@ -118,8 +138,8 @@ class Fleet:
 
     async def _process(self, job: Job, ctx: Context) -> str:
         work: dict[str, Any] = job.data
-        self.runs[job.id] += 1
-        run = self.runs[job.id]
+        self.judge.runs[job.id] += 1
+        run = self.judge.runs[job.id]
         if work["reports"]:
             await ctx.log(f"run {run}")
         await asyncio.sleep(work["ms"] / 1000)
@@ -139,7 +159,7 @@ class Fleet:
         for work in sorted(self.plan.works, key=lambda work: work.at_ms):
             await asyncio.sleep(max(0, work.at_ms - self.universe.now_ms) / 1000)
             await self._add(queue, flows, work)
-            self.acknowledged |= {each.id for each in work.all()}
+            self.judge.acknowledged |= {each.id for each in work.all()}
         member.has_ended = True
 
     async def _add(self, queue: Queue, flows: FlowProducer, work: Work) -> None:
@@ -158,6 +178,8 @@ class Fleet:
     # -- what goes wrong ------------------------------------------------------------------------
 
     def _strike(self, fault: Fault) -> None:
+        if self.is_ending:
+            return
         member = self.members[fault.who]
         self.universe.tell("FAULT", f"{fault.kind} {member.process.name} {fault.length_ms} ms")
         until = self.universe.now_ms + fault.length_ms
@@ -171,7 +193,7 @@ class Fleet:
             "lose reply": lambda: setattr(road, "lose_next", "reply"),
             "refuse": lambda: self._close_road(fault, road),
             "slow": lambda: self._slow_down(fault, road),
-            "jump": lambda: setattr(process, "skew_ms", process.skew_ms + 30 * (fault.length_ms - 2_500)),
+            "jump": lambda: setattr(process, "skew_ms", process.skew_ms + 3 * (fault.length_ms - 2_500)),
             "close": lambda: self._close(fault, member),
             "pause": lambda: self._pause(fault, member),
             "restart server": lambda: self._restart(fault),
@@ -208,9 +230,11 @@ class Fleet:
         self._replace(fault)
 
     def _replace(self, fault: Fault) -> None:
-        self.universe.at(
-            self.universe.now_ms + fault.length_ms, lambda: self.members.__setitem__(fault.who, self._hire(fault.who))
-        )
+        self.universe.at(self.universe.now_ms + fault.length_ms, lambda: self._hire_again(fault.who))
+
+    def _hire_again(self, number: int) -> None:
+        if not self.is_ending:
+            self.members[number] = self._hire(number)
 
     def _close(self, fault: Fault, member: _Member) -> None:
         if member.worker is None or member.is_closing or not member.process.alive:
@@ -241,56 +265,18 @@ class Fleet:
     def _violated(self, what: str) -> None:
         if self.violation is None:
             self.violation = what
-            self.universe.tell("VIOLATION", what)
 
-    def _look(self, keyspace: Keyspace, news: list[dict[str, str]]) -> None:
-        self.requests += 1
-        self.keyspace = keyspace
-        for event in news:
-            if event["event"] in _ENDED:
-                self.ends[event["jobId"]] += 1
-                if self.ends[event["jobId"]] > 1:
-                    self._violated(f"job {event['jobId']} finished twice")
-        for key, what in faults(keyspace, [self.keys.base.removesuffix(":")]).items():
-            self._violated(f"{key} {what}")
-        self._find_states()
-        for job_id in self.acknowledged - self.states.keys():
-            self._violated(f"job {job_id} is lost")
-
-    def _find_states(self) -> None:
-        self.states = {}
-        for state in ("wait", "active", "delayed", "prioritized", "waiting-children", "completed", "failed"):
-            for item in self.keyspace.get(f"{self.keys.base}{state}", {"value": ()})["value"]:
-                self.states[item if isinstance(item, str) else item[0]] = state
-
-    def _have_all_ended(self) -> bool:
+    def _is_all_done(self) -> bool:
         if self.violation is not None:
             return True
-        return self.members[-1].has_ended and all(self.states.get(work.id) in _ENDED for work in self._works())
-
-    def _works(self) -> list[Work]:
-        return [each for work in self.plan.works for each in work.all()]
+        if self.store.ended < self._job_count or self.store.on_their_way or not self.members[-1].has_ended:
+            return False
+        return not self.plan.lingers or self.universe.now_ms > FAULT_MS
 
     def _have_all_left(self) -> bool:
-        return self.violation is not None or all(
-            member.has_ended or not member.process.alive for member in self.members[:-1]
-        )
-
-    def _check_end(self) -> None:
-        for work in self._works():
-            job = self.keyspace[f"{self.keys.base}{work.id}"]["value"]
-            self._check_job(work, job, self.states[work.id])
-
-    def _check_job(self, work: Work, job: dict[str, str], state: str) -> None:
-        if job.get("failedReason") == _TOO_OFTEN and state == "failed" and self.plan.options["max_stalled_count"] == 1:
-            return
-        expected = "failed" if work.is_doomed else "completed"
-        if state != expected:
-            self._violated(f"job {work.id} is {state} ({job.get('failedReason')}), not {expected}")
-        if int(job["atm"]) != work.attempts_made:
-            self._violated(f"job {work.id} made {job['atm']} attempts, not {work.attempts_made}")
-        if int(job["ats"]) < self.runs[work.id] or not self.runs[work.id]:
-            self._violated(f"job {work.id} ran {self.runs[work.id]} times, started {job['ats']} times")
+        if self.violation is not None:
+            return True
+        return all(member.has_ended or not member.process.alive for member in self.staff)
 
     # -- from beginning to end ------------------------------------------------------------------
 
@@ -305,29 +291,33 @@ class Fleet:
                 self.universe.at(fault.at_ms, partial(self._strike, fault))
             self.universe.at(_QUIET_MS, self._heal)
             self._see_through()
-            self.universe.wind_up(self.processes)
+            if self.violation is not None:
+                self.universe.tell("VIOLATION", self.violation)
+            self.universe.wind_up([member.process for member in self.staff])
         return Outcome(
             violation=self.violation,
             trace=tuple(self.universe.trace),
-            requests=self.requests,
-            runs=sum(self.runs.values()),
+            requests=self.store.requests,
+            runs=sum(self.judge.runs.values()),
             virtual_s=self.universe.now_ms / 1000,
         )
 
     def _see_through(self) -> None:
         universe = self.universe
-        universe.run(lambda: universe.now_ms > _QUIET_MS or self.violation is not None, _QUIET_MS)
-        if not universe.run(self._have_all_ended, _END_MS):
-            left = {job_id: state for job_id, state in self.states.items() if state not in _ENDED}
-            self._violated(f"15 minutes after the last fault these have not ended: {left}")
+        is_done = universe.run(self._is_all_done, _END_MS)
+        self.store.look()
+        left = self.judge.unfinished()
+        if not is_done or left:
+            self._violated(f"{'15 minutes after the last fault' if not is_done else 'at last'} have not ended: {left}")
             return
-        for member in self.members[:-1]:
-            if not member.is_closing:
+        self.is_ending = True
+        for member in self.staff:
+            if member.worker is not None and member.process.alive and not member.is_closing:
                 self._end(member, 5_000)
         if not universe.run(self._have_all_left, universe.now_ms + _CLOSE_MS):
             self._violated("a worker does not close")
-        if self.violation is None:
-            self._check_end()
+        self.store.look()
+        self.judge.end()
         if universe.unhandled:
             self._violated(f"nobody handled {universe.unhandled[0]}")
 
@@ -351,6 +341,12 @@ def _node(work: Work) -> FlowNode:
     return FlowNode(queue="q", name="work", data=_data(work), options=_options(work), children=children)
 
 
-def simulate(plan: Plan, wire: Wire) -> Outcome:
-    """Run a plan against a real server, which is emptied first."""
-    return Fleet(plan, wire).go()
+def simulate(plan: Plan, wire: Wire, look_every: int = 1) -> Outcome:
+    """Run a plan against a real server, which is emptied first.
+
+    Args:
+        plan: What to do.
+        wire: To the server.
+        look_every: Of so many requests one, chosen by dice, is followed by a look at all keys; 1: each is.
+    """
+    return Fleet(plan, wire, look_every).go()

@@ -176,6 +176,7 @@ class Link:
         if road.lose_next is not None and self.name == "lane":
             self._lose(flight, road.lose_next)
             return
+        self.road.store.on_their_way += 1
         universe.at(self._up_at, lambda: self._arrive(flight))
 
     def _lose(self, flight: _Flight, what: str) -> None:
@@ -189,9 +190,11 @@ class Link:
     def _arrive(self, flight: _Flight) -> None:
         """Let the server have a request."""
         store, universe = self.road.store, self.road.universe
+        store.on_their_way -= 1
         if universe.is_over or flight.lost:
             return
         if store.frozen_until > universe.now_ms:
+            store.on_their_way += 1
             universe.at(store.frozen_until, lambda: self._arrive(flight))
         elif store.down_until <= universe.now_ms:  # else it died with the server
             request = flight.request

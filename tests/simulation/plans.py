@@ -7,8 +7,14 @@ import attrs
 
 __all__ = ["FAULT_MS", "Fault", "Plan", "Work", "make_plan"]
 
-FAULT_MS = 20_000
+FAULT_MS = 16_000
 """Everything that goes wrong begins within this time."""
+
+_SPANS_MS = (4_000, 8_000, FAULT_MS)
+"""Jobs are added within half of this, faults begin within all of it: close together or far between."""
+
+_SKEWS_MS = (-8_000, 20_000, 400)
+"""Some are longer than any lock, delay or rate limit; minutes would do the same, and only be waited for."""
 
 _KINDS = {
     "kill": 3,
@@ -99,6 +105,7 @@ class Plan:
         options: Of the workers.
         works: Jobs to add.
         faults: What goes wrong.
+        lingers: Idle workers stay until all faults have happened; else they close when all is done.
     """
 
     seed: int
@@ -106,9 +113,14 @@ class Plan:
     options: dict[str, Any]
     works: tuple[Work, ...]
     faults: tuple[Fault, ...]
+    lingers: bool
+
+    def all(self) -> "list[Work]":
+        """All jobs, and all below them."""
+        return [each for work in self.works for each in work.all()]
 
 
-def _work(dice: random.Random, job_id: str, depth: int = 0) -> Work:
+def _work(dice: random.Random, job_id: str, span_ms: int, depth: int = 0) -> Work:
     attempts = dice.choice([1, 1, 2, 3])
     options: dict[str, Any] = {}
     if dice.random() < 0.25:
@@ -119,10 +131,11 @@ def _work(dice: random.Random, job_id: str, depth: int = 0) -> Work:
         options["delay"] = dice.choice([300, 2_000, 6_000])
     children: tuple[Work, ...] = ()
     if depth < 2 and dice.random() < (0.15 if depth == 0 else 0.3):
-        children = tuple(_work(dice, f"{job_id}-{number}", depth + 1) for number in range(dice.randint(1, 3)))
+        ids = [f"{job_id}-{number}" for number in range(dice.randint(1, 3))]
+        children = tuple(_work(dice, child_id, span_ms, depth + 1) for child_id in ids)
     return Work(
         id=job_id,
-        at_ms=dice.randrange(8_000),
+        at_ms=dice.randrange(span_ms // 2),
         ms=dice.choice([0, 5, 50, 300, 900, 3_000]),
         # A doomed child would keep its parent waiting for ever, as it should.
         failures=dice.choice([0, 0, 0, 1, 2]) if depth == 0 else dice.randrange(attempts),
@@ -134,31 +147,38 @@ def _work(dice: random.Random, job_id: str, depth: int = 0) -> Work:
     )
 
 
-def _fault(dice: random.Random, processes: int) -> Fault:
+def _fault(dice: random.Random, span_ms: int, processes: int) -> Fault:
     (kind,) = dice.choices(tuple(_KINDS), tuple(_KINDS.values()))
     length_ms = dice.choice([100, 700, 2_500, 6_000, 14_000])
-    return Fault(dice.randrange(FAULT_MS), kind, dice.randrange(processes), length_ms)
+    return Fault(dice.randrange(span_ms), kind, dice.randrange(processes), length_ms)
 
 
 def make_plan(seed: int) -> Plan:
     """Return the simulation of a seed."""
     dice = random.Random(f"plan {seed}")
-    workers = dice.randint(1, 4)
+    workers, span_ms = dice.randint(1, 4), dice.choice(_SPANS_MS)
     options: dict[str, Any] = {
         "concurrency": dice.choice([1, 1, 2, 3, 5]),
         "lock_duration": dice.choice([1_000, 2_000, 5_000]),
-        "stalled_interval": dice.choice([300, 1_000, 2_500]),
+        "stalled_interval": dice.choice([300, 1_000, 1_000, 2_500]),
         "drain_delay": dice.choice([500, 5_000]),
     }
     if dice.random() < 0.2:
         options["limiter"] = {"max": dice.choice([1, 3]), "duration": dice.choice([200, 1_000])}
-    skews = tuple(dice.choice([0, 0, 0, -180_000, 120_000, 400]) for _ in range(workers))
-    works = tuple(_work(dice, f"j{number}") for number in range(dice.randint(1, 14)))
+    skews = tuple(dice.choice([0, 0, 0, *_SKEWS_MS]) for _ in range(workers))
+    works = tuple(_work(dice, f"j{number}", span_ms) for number in range(dice.randint(1, 14)))
     # A child that fails for having stalled too often would keep its parent waiting, too.
     has_flows = any(work.children for work in works)
     options["max_stalled_count"] = 1_000 if has_flows else dice.choice([1, 1_000])
-    faults = tuple(_fault(dice, workers + 1) for _ in range(dice.randint(0, 14)))
-    return Plan(seed=seed, skews=skews, options=options, works=works, faults=tuple(sorted(faults, key=_at)))
+    faults = tuple(_fault(dice, span_ms, workers + 1) for _ in range(dice.randint(0, 14)))
+    return Plan(
+        seed=seed,
+        skews=skews,
+        options=options,
+        works=works,
+        faults=tuple(sorted(faults, key=_at)),
+        lingers=dice.random() < 0.2,
+    )
 
 
 def _at(fault: Fault) -> int:

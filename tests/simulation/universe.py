@@ -15,7 +15,8 @@ from asyncio import events as asyncio_events
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import Context
-from types import SimpleNamespace
+from functools import lru_cache
+from types import ModuleType, SimpleNamespace
 from typing import Any, TypeAlias, cast
 
 import attrs
@@ -94,7 +95,8 @@ class Universe:
             in_loop: It is the process's event loop that does it.
         """
         self._count += 1
-        when = max(when, self.now_ms)
+        if when < self.now_ms:
+            when = self.now_ms
         heapq.heappush(self._events, (when, when, self._count, owner, in_loop, event))
 
     def tell(self, who: str, what: str) -> None:
@@ -103,10 +105,11 @@ class Universe:
 
     def run(self, is_done: Callable[[], bool], until_ms: float) -> bool:
         """Let time pass until something holds, or until a moment; tell whether it holds."""
+        events, step = self._events, self._step
         while not is_done():
-            if not self._events or self._events[0][0] > until_ms:
+            if not events or events[0][0] > until_ms:
                 return False
-            self._step()
+            step()
         return True
 
     def _step(self) -> None:
@@ -116,12 +119,14 @@ class Universe:
             if not (owner.alive or self.is_over):
                 owner.undone.append(this)
                 return
-            later = max(owner.frozen_until, owner.blocked_until if in_loop else 0)
+            later = owner.frozen_until
+            if in_loop and owner.blocked_until > later:
+                later = owner.blocked_until
             if later > when:  # what was due first comes first, however late
                 heapq.heappush(self._events, (later, planned, order, owner, in_loop, event))
                 return
         self.current = owner
-        asyncio_events._set_running_loop(owner.loop._as_loop() if owner is not None and in_loop else None)
+        asyncio_events._set_running_loop(owner.loop.as_loop if owner is not None and in_loop else None)
         try:
             event()
         finally:
@@ -159,22 +164,29 @@ class Universe:
             time_ns=self.wall_ns,
             time=lambda: self.wall_ns() / 1e9,
         )
-        stand_ins: dict[str, tuple[object, object]] = {
-            "time": (time, clock),
-            "random": (random, SimpleNamespace(random=self.dice.random)),
-            "uuid4": (uuid.uuid4, lambda: uuid.UUID(int=self.dice.getrandbits(128))),
+        stand_ins = {
+            "time": clock,
+            "random": SimpleNamespace(random=self.dice.random),
+            "uuid4": lambda: uuid.UUID(int=self.dice.getrandbits(128)),
         }
-        changed = []
-        for name, module in tuple(sys.modules.items()):
-            for attribute, (real, stand_in) in stand_ins.items():
-                if name.partition(".")[0] == "echomq" and vars(module).get(attribute) is real:
-                    changed.append((module, attribute, real))
-                    setattr(module, attribute, stand_in)
+        places = _places(len(sys.modules))
+        for module, name in places:
+            setattr(module, name, stand_ins[name])
         try:
             yield
         finally:
-            for module, attribute, real in changed:
-                setattr(module, attribute, real)
+            for module, name in places:
+                setattr(module, name, _REAL[name])
+
+
+_REAL: dict[str, object] = {"time": time, "random": random, "uuid4": uuid.uuid4}
+
+
+@lru_cache(maxsize=1)
+def _places(_modules: int) -> list[tuple[ModuleType, str]]:
+    """Return where modules of EchoMQ read clocks and dice; found anew when there are more modules."""
+    ours = [module for name, module in tuple(sys.modules.items()) if name.partition(".")[0] == "echomq"]
+    return [(module, name) for module in ours for name, real in _REAL.items() if vars(module).get(name) is real]
 
 
 class Loop:
@@ -183,9 +195,7 @@ class Loop:
     def __init__(self, process: Process) -> None:
         self._process = process
         self.tasks: dict[asyncio.Task[Any], None] = {}
-
-    def _as_loop(self) -> asyncio.AbstractEventLoop:
-        return cast("asyncio.AbstractEventLoop", self)
+        self.as_loop = cast("asyncio.AbstractEventLoop", self)
 
     def time(self) -> float:
         """The clock that never jumps."""
@@ -193,7 +203,7 @@ class Loop:
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:
         """See asyncio."""
-        handle = asyncio.Handle(callback, args, self._as_loop(), context)
+        handle = asyncio.Handle(callback, args, self.as_loop, context)
         self._schedule(self._process.universe.now_ms, handle)
         return handle
 
@@ -213,7 +223,7 @@ class Loop:
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """See asyncio."""
-        handle = asyncio.TimerHandle(when, callback, args, self._as_loop(), context)
+        handle = asyncio.TimerHandle(when, callback, args, self.as_loop, context)
         self._schedule(round((when - 1_000) * 1000, 3), handle)
         return handle
 
@@ -227,11 +237,11 @@ class Loop:
 
     def create_future(self) -> "asyncio.Future[Any]":
         """See asyncio."""
-        return asyncio.Future(loop=self._as_loop())
+        return asyncio.Future(loop=self.as_loop)
 
     def create_task(self, coro: Any, **more: Any) -> "asyncio.Task[Any]":
         """See asyncio."""
-        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self._as_loop(), **more)
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self.as_loop, **more)
         self.tasks[task] = None
         task.add_done_callback(lambda done: self.tasks.pop(done, None))
         return task
