@@ -176,9 +176,13 @@ class Journey:
         return ConnectionLost(told)
 
 
-def ask_ms(options: ConnectionOptions) -> int:
-    """Return how long to wait for a node's table: a deaf one must leave time for others, within one deadline."""
-    return max(50, min(1_000, options.deadline_ms // 4))
+def ask_ms(options: ConnectionOptions, table: SlotTable) -> int:
+    """Return how long to wait for a node's table: a deaf one must leave time for others, within one deadline.
+
+    It grows with each that did not answer in time, since they may be slow, or far away, and not deaf.
+    """
+    first_ms = max(50, min(1_000, options.deadline_ms // 4))
+    return min(round(first_ms * 1.5 ** min(table.unanswered, 16)), max(first_ms, options.deadline_ms // 2))
 
 
 def nobody_answered(where: str, errors: Iterable[DriverError]) -> DriverError:

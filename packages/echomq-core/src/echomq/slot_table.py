@@ -32,12 +32,14 @@ class SlotTable:
         nodes: All nodes that were heard of, replicas too.
         is_doubted: A node could not be reached: ask before the next request.
         learned_at_s: When it was last learned, on a monotonic clock.
+        unanswered: How many nodes were asked for it since, and did not answer in time.
     """
 
     seeds: tuple[Address, ...]
     nodes: tuple[Address, ...] = ()
     is_doubted: bool = True
     learned_at_s: float = float("-inf")
+    unanswered: int = 0
     _owners: list[Address | None] = attrs.field(factory=lambda: [None] * SLOT_COUNT)
 
     def owner(self, slot: int | None) -> Address:
@@ -81,7 +83,7 @@ class SlotTable:
         if not nodes:
             return False
         self._owners, self.nodes = owners, tuple(nodes)
-        self.is_doubted, self.learned_at_s = False, now_s
+        self.is_doubted, self.learned_at_s, self.unanswered = False, now_s, 0
         return True
 
     def is_fresh(self, now_s: float) -> bool:

@@ -188,7 +188,7 @@ class ClusterLane:
                 if step.rest_s:
                     await asyncio.sleep(step.rest_s)
                 if step.learn or table.is_doubted:
-                    await self._learn()
+                    await self._learn(journey)
                 node = step.node or table.owner(journey.slot)
                 return await carry(self._lane(node), step.asking, journey.left_ms(time.monotonic()))
             except DriverError as error:
@@ -206,7 +206,7 @@ class ClusterLane:
 
     # -- who owns what -------------------------------------------------------------------------
 
-    async def _learn(self) -> None:
+    async def _learn(self, journey: Journey) -> None:
         """Ask for the table; all requests that want it at once wait for one answer."""
         if self._closed:
             raise closed(self.dialler.where)
@@ -216,7 +216,11 @@ class ClusterLane:
             if self.dialler.table.is_fresh(time.monotonic()) and not self.dialler.table.is_doubted:
                 return
             learning = self._learning = loop.create_task(self._ask_nodes())
-        await asyncio.wait([learning])
+            # Whoever wanted it may not wait for it any more.
+            learning.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.wait([learning], timeout=journey.left_ms(time.monotonic()) / 1000)
+        if not learning.done():
+            raise nobody_answered(self.dialler.where, ())
         if learning.cancelled():
             raise closed(self.dialler.where)
         learning.result()
@@ -224,20 +228,22 @@ class ClusterLane:
     async def _ask_nodes(self) -> None:
         table, errors = self.dialler.table, list[DriverError]()
         for address in table.candidates([dice() for _ in range(16)]):
+            limit_ms, begun_s = ask_ms(self.dialler.options, table), time.monotonic()
             try:
-                reply = await self._ask(address)
+                reply = await self._ask(address, limit_ms)
             except DriverError as error:
                 errors.append(error)
+                table.unanswered += time.monotonic() - begun_s >= 0.9 * limit_ms / 1000
             else:
                 if table.learn(reply, address, time.monotonic()):
                     self._forget_gone()
                     return
         raise nobody_answered(self.dialler.where, errors)
 
-    async def _ask(self, address: Address) -> Any:
+    async def _ask(self, address: Address, limit_ms: int) -> Any:
         lane = Lane(self.dialler.at(address), gives_up=True)
         try:
-            return await lane.send(ASK_SLOTS, deadline_ms=ask_ms(self.dialler.options))
+            return await lane.send(ASK_SLOTS, deadline_ms=limit_ms)
         finally:
             await lane.close()
 
