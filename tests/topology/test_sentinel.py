@@ -3,6 +3,10 @@
 import asyncio
 import contextlib
 import importlib
+import os
+import socket
+import ssl
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -191,6 +195,45 @@ async def test_tls_options(
     assert sentinel.addresses == (Address(*secured),)
     async with shell.queue("mail", options, prefix=prefix) as queue:
         await queue.add("one")
+
+
+@contextlib.contextmanager
+def curt_sentinel(server: Server, certificates: Certificates) -> Iterator[tuple[int, threading.Event]]:
+    """Port of a sentinel that speaks TLS, answers one question, and never says goodbye; an event tells that we left."""
+    context, gone = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), threading.Event()
+    context.load_cert_chain(certificates.server, certificates.server_key)
+    port = str(server.port)
+    master = f"*2\r\n${len(server.host)}\r\n{server.host}\r\n${len(port)}\r\n{port}\r\n".encode()
+
+    def serve(listener: socket.socket) -> None:
+        with context.wrap_socket(listener.accept()[0], server_side=True) as link:
+            answered = False
+            while not answered and (requests := link.recv(65_536)):
+                answered = b"GET-MASTER-ADDR-BY-NAME" in requests
+                link.sendall(b"+OK\r\n" * (requests.count(b"*") - answered) + master * answered)
+            with contextlib.suppress(ConnectionResetError):
+                while os.read(link.fileno(), 65_536):  # beneath TLS, whose goodbye is so not answered
+                    pass
+        gone.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = threading.Thread(target=serve, args=(listener,), daemon=True)
+        serving.start()
+        yield listener.getsockname()[1], gone
+        serving.join(10)
+
+
+async def test_sentinel_is_left_at_once(
+    server: Server, certificates: Certificates, driver: str, shell: Shell, prefix: str
+) -> None:
+    """A sentinel that has told over TLS where the master is costs no connection any more, even if it hangs then."""
+    tls = TLSOptions(ca_file=str(certificates.ca))
+    with curt_sentinel(server, certificates) as (port, gone):
+        sentinel = SentinelOptions(service=SERVICE, addresses=[("127.0.0.1", port)], tls=tls)
+        options = ConnectionOptions(scheme=driver, sentinel=sentinel, protocol=2)
+        async with shell.queue("mail", options, prefix=prefix) as queue:
+            await queue.add("one")
+            assert await asyncio.to_thread(gone.wait, 10)
 
 
 async def test_sentinel_refuses(

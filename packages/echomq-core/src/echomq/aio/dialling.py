@@ -135,8 +135,11 @@ def _streams(connection: Any) -> tuple[asyncio.StreamReader, Any]:
 
 
 async def _let_go(connection: Any) -> None:
-    """Close a connection that came to nothing, and let the loop close its socket: this may be its last turn."""
+    """Close a connection that nobody needs now, and let the loop close its socket: this may be its last turn."""
+    writer = getattr(connection, "_writer", None)
     await connection.disconnect(nowait=True)
+    if writer is not None:
+        writer.transport.abort()  # TLS would keep the socket until the server says goodbye
     await asyncio.sleep(0)
 
 
