@@ -29,6 +29,7 @@ def main() -> None:
     parser.add_argument("--topology", choices=TOPOLOGIES, default="single")
     parser.add_argument("--server", choices=("redis", "valkey"), default="valkey")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--only", action="append", default=[], metavar="FAULT", help="as the report names it; repeat")
     parser.add_argument("--trace", choices=("INFO", "DEBUG"), help="tell of each fault, or of progress too")
     given = parser.parse_args()
     if given.trace:
@@ -51,6 +52,7 @@ def main() -> None:
             crew=Crew(place=place, dice=dice, notes=noting.url),
             notes=notes,
             seconds=seconds,
+            only=given.only,
         )
         account = asyncio.run(soak.run())
     for name, value in account.lines():

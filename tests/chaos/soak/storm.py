@@ -13,6 +13,8 @@ from itertools import zip_longest
 
 import attrs
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from echomq import Queue
 
@@ -26,6 +28,7 @@ __all__ = ["Soak"]
 LOG = logging.getLogger("soak")
 NEXT_WITHIN_S = 120
 LOOK_EVERY_S = 0.2
+NEVER_AGAIN = Retry(NoBackoff(), 0)
 UNASKED = "master replaced that nobody meant to replace"
 _UNFINISHED = ("waiting", "active", "delayed", "prioritized", "waiting-children")
 
@@ -41,6 +44,7 @@ class Soak:
         crew: Runs them.
         notes: Client of the server where each run is noted.
         seconds: How long the storm lasts.
+        only: Names of the faults that may strike; all if there are none.
         struck: Faults so far.
         longest_stall_s: Longest time in which nothing of a prefix finished though something waited.
         stalled_by: What struck in that time.
@@ -52,6 +56,7 @@ class Soak:
     crew: Crew
     notes: redis.Redis
     seconds: float
+    only: Sequence[str] = ()
     struck: "Counter[str]" = attrs.field(factory=Counter)
     longest_stall_s: float = 0
     stalled_by: Sequence[str] = ()
@@ -79,11 +84,12 @@ class Soak:
         """Let one fault follow the other until time is up."""
         own = self.place.evils(self.dice)
         evils = {**self.crew.evils(), **self._evils(), **own}
+        names = self.only or tuple(evils)
         over_s = time.monotonic() + self.seconds
         masters = self.place.masters()
         while time.monotonic() < over_s:
             await asyncio.sleep(self.dice.uniform(0.5, 3))
-            name = self.dice.choice(tuple(evils))
+            name = self.dice.choice(names)
             self._begun.append(name)
             LOG.info("begins: %s", name)
             await evils[name]()
@@ -150,17 +156,19 @@ class Soak:
             await asyncio.sleep(LOOK_EVERY_S)
             progress = await asyncio.to_thread(self._progress, prefix)
             LOG.debug("%s has finished, waiting: %s", prefix, progress)
-            if progress is not None and (progress[0] != finished or not progress[1]):
-                finished, since_s = progress[0], time.monotonic()
-            if time.monotonic() - since_s > self.longest_stall_s:
-                self.longest_stall_s = time.monotonic() - since_s
+            now_s = time.monotonic()
+            idle = progress == (finished, 0)
+            if now_s - since_s > self.longest_stall_s and not idle:
+                self.longest_stall_s = now_s - since_s
                 ended = zip_longest(self._begun, self._ended_at_s, fillvalue=math.inf)
                 self.stalled_by = [str(name) for name, at_s in ended if float(at_s) > since_s - LOOK_EVERY_S]
+            if progress is not None and (idle or progress[0] != finished):
+                finished, since_s = progress[0], now_s
 
     def _progress(self, prefix: str) -> tuple[int, int] | None:
         """How many have finished, and how many could; None while no server can say."""
         try:
-            with contextlib.closing(self.place.client(prefix, socket_timeout=1)) as client:
+            with contextlib.closing(self.place.client(prefix, socket_timeout=1, retry=NEVER_AGAIN)) as client:
                 pipe = client.pipeline(transaction=False)
                 for queue in QUEUES:
                     pipe.zcard(f"{prefix}:{queue}:completed")
