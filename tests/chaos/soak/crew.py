@@ -46,17 +46,21 @@ class _Worker:
     command: tuple[str, ...]
     said: IO[bytes] = attrs.field(factory=tempfile.TemporaryFile)
     process: asyncio.subprocess.Process | None = None
+    is_ready: bool = False
 
     async def start(self) -> None:
+        self.is_ready = False
         self.process = await asyncio.create_subprocess_exec(
             sys.executable, *self.command, stdout=asyncio.subprocess.PIPE, stderr=self.said
         )
 
     async def ready(self) -> None:
-        """Wait until it works; a new one takes seconds of a busy machine, which are no stall."""
+        """Wait until it works: on a busy machine a new one takes seconds, in which it hears no signal."""
         assert self.process is not None
         assert self.process.stdout is not None
-        assert await asyncio.wait_for(self.process.stdout.readline(), _READY_WITHIN_S), "a worker did not begin"
+        if not self.is_ready:
+            assert await asyncio.wait_for(self.process.stdout.readline(), _READY_WITHIN_S), "a worker did not begin"
+            self.is_ready = True
 
     def send(self, number: signal.Signals) -> None:
         assert self.process is not None
@@ -94,8 +98,9 @@ class Crew:
         try:
             for worker in self._workers:
                 await worker.start()
-            await asyncio.gather(*(worker.ready() for worker in self._workers))
+            await self._all_ready()
             yield
+            await self._all_ready()
             for worker in self._workers:
                 worker.send(signal.SIGTERM)
             for worker in self._workers:
@@ -105,6 +110,9 @@ class Crew:
                 if worker.process is not None:
                     worker.send(signal.SIGKILL)
                 worker.said.close()
+
+    async def _all_ready(self) -> None:
+        await asyncio.gather(*(worker.ready() for worker in self._workers))
 
     def evils(self) -> Mapping[str, Evil]:
         """What may happen to them."""
