@@ -189,7 +189,6 @@ PLAIN_FIELDS: Mapping[bytes, tuple[str, Callable[[Raw], Any]]] = {
 }
 """Fields that most jobs have, and whose reading can wait, since they do not decide how a worker treats its job."""
 _PLAIN_NAMES = frozenset(PLAIN_FIELDS)
-_ONLY_BYTES = {bytes}
 _OLD_ATTEMPTS = "attemptsMade"
 
 
@@ -201,10 +200,16 @@ def plain_hash(fields: Any) -> dict[bytes, Raw] | None:
     """
     if type(fields) is not list or len(fields) % 2:
         return None
-    if {*map(type, fields)} != _ONLY_BYTES:
+    plain: dict[bytes, Raw] = {}
+    flat = iter(fields)
+    try:
+        for name, raw in zip(flat, flat):  # noqa: B905  # it is even; to say strict costs a sixth of all this
+            if name not in _PLAIN_NAMES or type(raw) is not bytes:
+                return None
+            plain[name] = raw
+    except TypeError:  # a name is no text
         return None
-    names = fields[::2]
-    return dict(zip(names, fields[1::2], strict=True)) if _PLAIN_NAMES.issuperset(names) else None
+    return plain
 
 
 def read_hash(fields: Any) -> tuple[dict[str, Any], dict[str, Raw]]:

@@ -144,9 +144,10 @@ class Job:
             ProtocolError: The reply is no hash at all. Odd values of fields never raise.
         """
         if (plain := codec.plain_hash(fields)) is not None:
-            made = {"keys": keys, "id": job_id, "state": state, _HASH: plain}
-            made["raw_data"], made["raw_options"] = plain.get(b"data", "{}"), plain.get(b"opts", "{}")
-            return _made_of(made)
+            data, options = plain.get(b"data", "{}"), plain.get(b"opts", "{}")
+            return _made_of(
+                {"keys": keys, "id": job_id, "state": state, _HASH: plain, "raw_data": data, "raw_options": options}
+            )
         try:
             values, unknown = codec.read_hash(fields)
         except TypeError:
@@ -183,7 +184,10 @@ class Job:
         Raises:
             ProtocolError: Another client stored something that is not JSON.
         """
-        return self._decoded("data", self.raw_data)
+        try:
+            return codec.decode_json(self.raw_data)
+        except ProtocolError as error:
+            raise ProtocolError(f"data of job {self.id} in queue {self.queue_name} is {error}") from None
 
     @Late
     def options(self) -> JobOptions:
@@ -278,12 +282,6 @@ class Job:
     def is_finished(self) -> bool:
         """It completed or failed."""
         return self.presumed_state.is_finished
-
-    def _decoded(self, field: str, raw: Raw) -> Any:
-        try:
-            return codec.decode_json(raw)
-        except ProtocolError as error:
-            raise ProtocolError(f"{field} of job {self.id} in queue {self.queue_name} is {error}") from None
 
 
 _new = object.__new__
