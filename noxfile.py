@@ -202,8 +202,11 @@ def servers(session: nox.Session) -> None:
     """Run what touches a server against the other supported versions of Redis and Valkey."""
     _prepare(session)
     _get_debian_valkey(session)
-    what = session.posargs or ["tests/infra", "tests/vectors", "tests/scripts", "tests/conformance", "tests/topology"]
-    session.run("pytest", *what, env={"ECHOMQ_TEST_SERVERS": TIER_2})
+    env = {"ECHOMQ_TEST_SERVERS": TIER_2}
+    what = session.posargs or ["tests/infra", "tests/vectors", "tests/scripts", "tests/conformance", "tests/doctor"]
+    session.run("pytest", *what, env=env)
+    if not session.posargs:
+        session.run("pytest", "-m", "heavy or not heavy", "tests/topology", env=env)
 
 
 @nox.session

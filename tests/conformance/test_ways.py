@@ -10,7 +10,7 @@ import pytest
 from echomq.call import Batch
 from echomq.driver import AsyncConnection, ConnectionSource
 from echomq.errors import ServerRefused
-from support.faults import acl_user
+from support.faults import acl_user, rights_of_its_age
 from support.requests import command, run
 from support.server_files import CHOSEN
 from support.tls import Certificates, make_certificates, start_tls_server
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from support.servers import Server
 
 Open = Callable[[ConnectionSource], AsyncConnection]
-RIGHTS = "+@read +@write +@scripting +@connection +@transaction +@blocking +time -@dangerous +info".split()  # noqa: SIM905
+RIGHTS = "+@read +@write +@scripting +@connection +@transaction +@blocking +time -@dangerous +info +client|info".split()  # noqa: SIM905
 WAYS = [
     *(f"{way}-{server}" for way in ("tcp", "unix", "limited", "cluster") for server in CHOSEN),
     *(f"{way}-{CHOSEN[0]}" for way in ("sentinel", "tls")),
@@ -74,7 +74,7 @@ def url(request: pytest.FixtureRequest, prefix: str) -> Iterator[str]:
         yield watched.url("redis+sentinel") + "?"
     else:
         server: Server = request.getfixturevalue("fresh_server")(name)
-        with acl_user(server, prefix, ">pw", f"~{{{prefix}}}:*", *RIGHTS):
+        with acl_user(server, prefix, ">pw", f"~{{{prefix}}}:*", *RIGHTS, *rights_of_its_age(server)):
             yield {
                 "tcp": f"{server.url}?",
                 "unix": f"unix://{server.socket_path}?",
