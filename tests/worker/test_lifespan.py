@@ -12,7 +12,8 @@ import pytest
 
 from echomq import InvalidOption, Job, UsageError, Worker, WorkerGroup, aio, sync
 from support.blocking import Awaited
-from support.desk import DEADLINE_S, Desk, happens
+from support.desk import Desk, happens, until
+from support.limits import DEADLINE_S
 from support.servers import Server
 
 
@@ -350,12 +351,14 @@ async def test_error_while_nobody_fetches_reaches_the_next_fetch(redis_server: S
     lifespan = database.awaited if kind == "asyncio" else database.opened
     worker = make_worker("mail", None, redis_server.url, prefix=prefix, lifespan=lifespan)
 
-    async def fetch_until_it_fails() -> None:
-        while await worker.fetch(50) is None:
-            database.answers.set()
+    async def has_failed() -> bool:
+        return database.attempts == 1 and "echomq-fetch-mail" not in {thread.name for thread in threading.enumerate()}
 
+    assert await happens(worker.fetch(50)) is None
+    database.answers.set()
+    await until(has_failed)
     with pytest.raises(ConnectionRefusedError, match="no database"):
-        await happens(fetch_until_it_fails())
+        await happens(worker.fetch(50))
 
     with sync.Queue("mail", redis_server.url, prefix=prefix) as queue:
         queue.add("x")

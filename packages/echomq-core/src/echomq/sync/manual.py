@@ -166,7 +166,8 @@ class Manual:
             wait((asked,), limit_s)
         except BaseException:  # Ctrl-C, which may come when the job is here
             self._withdraw(asked)
-            if asked.exception() is None and (fetched := asked.result()) is not None:
+            # Where the end of the work is told, nothing was asked, and nobody will answer.
+            if asked.done() and asked.exception() is None and (fetched := asked.result()) is not None:
                 fetched.abandon()
             raise
         self._withdraw(asked)
