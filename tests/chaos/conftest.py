@@ -59,6 +59,12 @@ async def trial(request: pytest.FixtureRequest, servers: Servers, prefix: str) -
         await opened.close()
 
 
+async def says(process: asyncio.subprocess.Process, word: str) -> None:
+    """Wait for the next word of a worker process, which it must say."""
+    assert process.stdout is not None
+    assert (await happens(process.stdout.readline())).decode().strip() == word
+
+
 @pytest_asyncio.fixture
 async def start_worker() -> AsyncIterator[StartWorker]:
     """Starts worker processes; those left at the end of the test are killed."""
@@ -71,8 +77,7 @@ async def start_worker() -> AsyncIterator[StartWorker]:
             stdout=asyncio.subprocess.PIPE,
         )
         started.append(process)
-        assert process.stdout is not None
-        assert (await happens(process.stdout.readline(), 60)).strip() == b"ready"
+        await says(process, "ready")
         return process
 
     yield start

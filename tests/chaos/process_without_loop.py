@@ -6,6 +6,7 @@ As ``process.py``, without an event loop.
 import json
 import sys
 import time
+from functools import partial
 
 import redis
 import redis.exceptions
@@ -35,7 +36,8 @@ def main(url: str, prefix: str, options: str) -> None:
         return int(job.data) * 2
 
     worker = Worker("work", work, url, prefix=prefix, **given)
-    worker.on("ready", lambda: print("ready", flush=True))
+    for event in ("ready", "closing"):
+        worker.on(event, partial(print, event, flush=True))
     worker.run()
 
 

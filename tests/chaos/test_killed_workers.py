@@ -6,7 +6,7 @@ from collections import Counter
 
 from support.desk import Desk, happens, until
 
-from .conftest import StartWorker
+from .conftest import StartWorker, says
 
 QUICK = {"lock_duration": 1_000, "stalled_interval": 300, "drain_delay": 200}
 
@@ -80,7 +80,7 @@ async def test_recovery_does_not_depend_on_names(desk: Desk, start_worker: Start
 async def test_frozen_worker_writes_no_second_result(desk: Desk, start_worker: StartWorker) -> None:
     """A worker that was frozen longer than its lock lives finds the job taken, and writes nothing over its result."""
     job_id = await desk.add(1)
-    frozen = await start_worker(desk, sleep_ms=1_500, **QUICK)
+    frozen = await start_worker(desk, sleep_ms=3_000, **QUICK)
     await until_runs(desk, 1)
     frozen.send_signal(signal.SIGSTOP)
     await start_worker(desk, sleep_ms=0, **QUICK)
@@ -117,9 +117,9 @@ async def test_second_sigterm_forces_a_process(desk: Desk, start_worker: StartWo
     await until_runs(desk, 1)
 
     worker.send_signal(signal.SIGTERM)
-    await asyncio.sleep(0.2)
+    await says(worker, "closing")
     worker.send_signal(signal.SIGTERM)
 
-    assert await happens(worker.wait(), 5) == 0
+    assert await happens(worker.wait()) == 0
     assert await desk.counts() == {"waiting": 1}
     assert (await desk.job(job_id)).attempts_made == 0

@@ -17,7 +17,7 @@ from support.desk import Desk, at_desk, gathered, happens
 from support.proxy import proxy_to
 from support.servers import Server, Servers
 
-from .conftest import StartWorker
+from .conftest import StartWorker, says
 from .test_killed_workers import QUICK, runs, until_runs
 
 SCRIPT = "process_without_loop.py"
@@ -49,18 +49,18 @@ async def test_killed_process_loses_no_job(desk: Desk, start_worker: StartWorker
 async def test_sigterm_ends_a_process_gracefully(desk: Desk, start_worker: StartWorker) -> None:
     """SIGTERM lets running jobs end and be stored; a second one ends a process whose jobs would go on (pain 31)."""
     await desk.add_many(15)
-    worker = await start_worker(desk, SCRIPT, concurrency=10, sleep_ms=300)
+    worker = await start_worker(desk, SCRIPT, concurrency=10, sleep_ms=3_000)
     await until_runs(desk, 10)
     worker.send_signal(signal.SIGTERM)
-    assert await happens(worker.wait(), 5) == 0
+    assert await happens(worker.wait()) == 0
     assert await desk.counts() == {"completed": 10, "waiting": 5}
 
     stuck = await start_worker(desk, SCRIPT, concurrency=5, sleep_ms=60_000)
     await until_runs(desk, 15)
     stuck.send_signal(signal.SIGTERM)
-    await asyncio.sleep(0.2)
+    await says(stuck, "closing")
     stuck.send_signal(signal.SIGTERM)
-    assert await happens(stuck.wait(), 5) == 0
+    assert await happens(stuck.wait()) == 0
     assert await desk.counts() == {"completed": 10, "waiting": 5}
 
 

@@ -11,6 +11,7 @@ import pytest
 from echomq import InvalidOption, Job, JobFailed, JobRemoved, Queue, ResultTimeout, Unrecoverable, Worker
 from echomq.errors import ConnectionClosed, ServerRefused
 from support.desk import happens, until
+from support.limits import AT_ONCE_S, at_once
 from support.proxy import proxy_to
 from support.servers import Server
 from support.shells import Shell
@@ -58,7 +59,8 @@ async def test_result_of_an_earlier_end(queue: Queue, server: Server, prefix: st
     job = await queue.add("welcome", 7)
     async with working(server, prefix):
         assert await happens(queue.result(job.id)) == 7
-    assert await queue.result(job.id, timeout=1_000) == 7
+    with at_once():
+        assert await queue.result(job.id) == 7
 
 
 async def test_instant_jobs_that_are_removed(queue: Queue, server: Server, prefix: str) -> None:
@@ -66,7 +68,7 @@ async def test_instant_jobs_that_are_removed(queue: Queue, server: Server, prefi
     async with working(server, prefix):
         for number in range(500):
             job = await queue.add("welcome", number, remove_on_complete=True)
-            assert await queue.result(job.id, timeout=10_000) == number
+            assert await queue.result(job.id, timeout=60_000) == number
     assert await queue.get_jobs() == []
 
 
@@ -116,7 +118,7 @@ async def test_removed_meanwhile(queue: Queue, server: Server) -> None:
     await queue.remove(job.id)
 
     with pytest.raises(JobRemoved) as caught:
-        await asyncio.wait_for(waiting, 1)
+        await happens(waiting, AT_ONCE_S)
     assert caught.value.job_id == job.id
 
 
@@ -128,7 +130,7 @@ async def test_removed_without_a_word(queue: Queue, server: Server) -> None:
     await queue.drain()
 
     with pytest.raises(JobRemoved):
-        await happens(waiting, 10)
+        await happens(waiting)
 
 
 async def test_removed_before(queue: Queue) -> None:
@@ -172,7 +174,7 @@ async def test_timeout(queue: Queue) -> None:
     with pytest.raises(ResultTimeout) as caught:
         await queue.result(job.id, timeout=300)
     assert isinstance(caught.value, TimeoutError)
-    assert 0.25 < time.monotonic() - began < 1
+    assert 0.25 < time.monotonic() - began < AT_ONCE_S
     assert await queue.count() == 1
 
 
@@ -182,10 +184,8 @@ async def test_timeout_while_the_server_is_silent(shell: Shell, server: Server, 
         async with shell.queue("mail", proxy.url, prefix=prefix) as queue:
             job = await queue.add("welcome")
             proxy.hold("down")
-            began = time.monotonic()
-            with pytest.raises(ResultTimeout):
+            with at_once(), pytest.raises(ResultTimeout):
                 await queue.result(job.id, timeout=300)
-            assert time.monotonic() - began < 1
             proxy.release("down")
 
 

@@ -68,12 +68,12 @@ def test_any_error_text(text: str) -> None:
 def test_mad_servers(data: bytes) -> None:
     """Endless nesting, sizes beyond sense, numbers that are none and lines without an end are refused at once."""
     parser = new_parser()
-    began_s = time.monotonic()
+    began_s = time.process_time()
     parser.feed(data)
 
     with pytest.raises(ProtocolError):
         parser.gets()
-    assert time.monotonic() - began_s < 1
+    assert time.process_time() - began_s < 1
 
 
 def test_c_library_refuses_nesting() -> None:

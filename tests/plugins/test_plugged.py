@@ -19,6 +19,7 @@ from echomq.cli.app import add_commands_of_plugins, app, run
 from echomq.hookspecs import hookimpl
 from echomq.middleware import Middleware
 from support.desk import Desk, at_desk, gathered, happens
+from support.limits import DEADLINE_S
 from support.servers import Server
 from support.shells import SHELLS, Shell
 
@@ -195,7 +196,7 @@ async def test_data_in_a_code(use: Use, redis_server: Server, prefix: str, is_as
 
     async with at_desk(redis_server.url, prefix) as desk, echomq.Queue("work", desk.connection, prefix=prefix) as queue:
         job = await queue.add("good", {"to": "ada"})
-        await asyncio.wait_for(desk.worker(awaited if is_async else plain, drain_delay=100).run("drained"), 20)
+        await happens(desk.worker(awaited if is_async else plain, drain_delay=100).run("drained"))
         [child] = await echomq.Queue("other", desk.connection, prefix=prefix).get_jobs()
         stored = await desk.job(job.id)
 
@@ -241,7 +242,7 @@ async def test_life_of_jobs(use: Use, redis_server: Server, prefix: str) -> None
     async with at_desk(redis_server.url, prefix) as desk, echomq.Queue("work", desk.connection, prefix=prefix) as queue:
         good = await queue.add("good")
         await queue.add("bad")
-        await asyncio.wait_for(desk.worker(work).run("drained"), 20)
+        await happens(desk.worker(work).run("drained"))
 
     assert hearing.heard == [("completed", (good.id, "done")), ("failed", "no")]
     assert waits.order[8:] == ["outer in", "inner in", "inner out", "outer out", "outer in", "inner in"]
@@ -258,9 +259,9 @@ async def test_stalled_and_lost(use: Use, redis_server: Server, prefix: str) -> 
             if job.stalled_count == 0 and not began.is_set():
                 began.set()
                 await desk.do("DEL", desk.keys.lock(job.id))
-                await asyncio.sleep(30)
+                await asyncio.sleep(DEADLINE_S)
 
-        async with desk.working(work, lock_duration=200, stalled_interval=100) as worker:
+        async with desk.working(work, lock_duration=1_500, stalled_interval=100) as worker:
             await happens(gathered(worker, "completed", 1))
 
     assert ("lock_lost", ("work", job_id)) in hearing.heard
@@ -283,7 +284,7 @@ async def test_raising_plugin(use: Use, redis_server: Server, prefix: str, caplo
         worker = desk.worker(work)
         worker.on("error", errors.append)
         with caplog.at_level(logging.ERROR):
-            await asyncio.wait_for(worker.run("drained"), 20)
+            await happens(worker.run("drained"))
         found = await desk.job(again.id)
 
         assert await desk.counts() == {"completed": 2}
@@ -413,7 +414,7 @@ async def test_processors_by_name(desk: Desk) -> None:
         ctx.log("in a thread")
         return "plain"
 
-    await asyncio.wait_for(desk.worker({"one": first, "two": second}).run("drained"), 20)
+    await happens(desk.worker({"one": first, "two": second}).run("drained"))
 
     assert (await desk.job(one.id)).return_value == "async"
     assert (await desk.job(two.id)).return_value == "plain"

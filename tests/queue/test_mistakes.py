@@ -2,8 +2,7 @@
 
 import asyncio
 import contextlib
-import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -25,18 +24,10 @@ from echomq import (
     UsageError,
 )
 from support.desk import at_desk, gathered, happens
+from support.limits import AT_ONCE_S, at_once
 from support.servers import Server
 from support.shells import Shell
 from support.stored import Stored
-
-AT_ONCE_S = 2.0
-
-
-@contextlib.contextmanager
-def _at_once() -> Iterator[None]:
-    begun = time.monotonic()
-    yield
-    assert time.monotonic() - begun < AT_ONCE_S
 
 
 @pytest.fixture
@@ -71,7 +62,7 @@ async def test_closed_queue(shell: Shell, redis_server: Server, prefix: str, sha
     await queue.close()
     await queue.close()
 
-    with _at_once(), pytest.raises(ConnectionClosed, match="make another one"):
+    with at_once(), pytest.raises(ConnectionClosed, match="make another one"):
         await USES[use](queue)
 
     async with shell.queue("mail", connection, prefix=prefix) as other:
@@ -86,9 +77,9 @@ async def test_closed_producers(shell: Shell, redis_server: Server, prefix: str)
     for producer in (flows, events, flows, events):
         await producer.close()
 
-    with _at_once(), pytest.raises(ConnectionClosed, match="FlowProducer was closed"):
+    with at_once(), pytest.raises(ConnectionClosed, match="FlowProducer was closed"):
         await flows.add(FlowNode(queue="mail", name="send"))
-    with _at_once(), pytest.raises(ConnectionClosed, match="QueueEventsProducer of queue 'mail' was closed"):
+    with at_once(), pytest.raises(ConnectionClosed, match="QueueEventsProducer of queue 'mail' was closed"):
         await events.publish("sent")
 
 
@@ -102,9 +93,9 @@ async def test_closed_reader(shell: Shell, redis_server: Server, prefix: str) ->
     await log.close()
 
     await happens(reading, AT_ONCE_S)
-    with _at_once(), pytest.raises(ConnectionClosed, match="closed"):
+    with at_once(), pytest.raises(ConnectionClosed, match="closed"):
         await log.run()
-    with _at_once(), pytest.raises(ConnectionClosed, match="closed"):
+    with at_once(), pytest.raises(ConnectionClosed, match="closed"):
         await log.ready()
 
 
@@ -118,14 +109,14 @@ async def test_queue_closed_under_a_wait(shell: Shell, redis_server: Server, pre
 
     await queue.close()
 
-    with _at_once(), pytest.raises(ConnectionClosed):
+    with at_once(), pytest.raises(ConnectionClosed):
         await waiting
 
 
 @pytest.mark.parametrize("job_id", [None, 7, "", "meta"])
 async def test_result_of_no_job(nowhere: Queue, job_id: Any) -> None:
     """A result of something that is no id is refused, not waited for."""
-    with _at_once(), pytest.raises(InvalidOption, match="job_id"):
+    with at_once(), pytest.raises(InvalidOption, match="job_id"):
         await nowhere.result(job_id)
 
 
@@ -135,7 +126,7 @@ async def test_result_of_a_job_that_is_gone(queue: Queue) -> None:
     await queue.remove(job.id)
 
     for job_id in ("ghost", job.id):
-        with _at_once(), pytest.raises(JobRemoved):
+        with at_once(), pytest.raises(JobRemoved):
             await queue.result(job_id)
 
 
@@ -145,7 +136,7 @@ async def test_result_where_events_cannot_be_read(shell: Shell, server: Server, 
 
     async with shell.queue("mail", server.url.replace("://", "://few:pass@"), prefix=prefix) as queue:
         job = await queue.add("send")
-        with _at_once(), pytest.raises(ServerRefused, match=r"(?i)permission"):
+        with at_once(), pytest.raises(ServerRefused, match=r"(?i)permission"):
             await queue.result(job.id)
 
     stored.client.execute_command("ACL", "DELUSER", "few")
@@ -161,7 +152,7 @@ async def test_result_without_a_log(shell: Shell, redis_server: Server, prefix: 
         with contextlib.closing(redis_server.client(decode_responses=True)) as client:
             Stored(client, f"{prefix}:mail").finish(job.id, "completed", 1_700_000_000_000)
 
-        assert await happens(waiting, 5) is None
+        assert await happens(waiting) is None
 
 
 def test_next_loop(redis_server: Server, prefix: str) -> None:
@@ -185,7 +176,7 @@ def test_next_loop(redis_server: Server, prefix: str) -> None:
         return count
 
     job = asyncio.run(first())
-    with _at_once():
+    with at_once():
         assert asyncio.run(second(job)) == 2
 
 
@@ -202,7 +193,7 @@ def test_two_loops_at_once(redis_server: Server, prefix: str) -> None:
 
     async def main() -> None:
         await queue.add("send")
-        with _at_once():
+        with at_once():
             await asyncio.to_thread(other)
         await queue.close()
 
@@ -222,7 +213,7 @@ async def test_closed_in_another_loop(redis_server: Server, prefix: str) -> None
     await queue.add("send")
     await happens(seen.wait())
 
-    with _at_once():
+    with at_once():
         for close in (queue.close, log.close):
             await asyncio.to_thread(asyncio.run, close())
         await happens(reading, AT_ONCE_S)
@@ -252,7 +243,7 @@ async def test_processor_that_returns_no_json(shell: Shell, redis_server: Server
     ):
         failed = gathered(worker, "failed", 1)
         job = await queue.add("send", attempts=5)
-        with _at_once(), pytest.raises(JobFailed, match=r"\$\.items\[0\]"):
+        with at_once(), pytest.raises(JobFailed, match=r"\$\.items\[0\]"):
             await queue.result(job.id)
         await happens(failed)
 

@@ -26,7 +26,7 @@ async def test_add_through_a_url(shell: Shell, server: Server, prefix: str, stor
     job = await shell.add("mail", "send", {"to": "ada"}, connection=server.url, prefix=prefix)
 
     assert stored.ids("wait") == [job.id]
-    await until(lambda: len(stored.client.client_list()) == before)
+    await until(lambda: len(stored.client.client_list()) <= before)
 
 
 async def test_add_through_options(shell: Shell, server: Server, prefix: str, stored: Stored) -> None:
@@ -59,7 +59,7 @@ async def test_add_through_an_open_connection(shell: Shell, server: Server, pref
             async with shell.queue("mail", connection, prefix=prefix) as queue:
                 await queue.add("send")
         await shell.add("mail", "send", connection=connection, prefix=prefix)
-        assert len(stored.client.client_list()) == clients
+        assert len(stored.client.client_list()) <= clients
     finally:
         await shell.close(connection)
 

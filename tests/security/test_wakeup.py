@@ -9,6 +9,7 @@ import echomq.sync
 from echomq import Job
 from support.desk import Desk, gathered, happens
 from support.faults import blocked_client
+from support.limits import AT_ONCE_S
 from support.servers import Server
 
 
@@ -33,5 +34,5 @@ async def test_marker_of_a_cut_off_wait_is_not_lost(desk: Desk, server: Server, 
                 pass
         ended = asyncio.ensure_future(first.close() if way == "close" else first.pause())
 
-        await happens(done, 5)
+        await happens(done, AT_ONCE_S)
         await happens(ended)

@@ -21,7 +21,7 @@ TESTS = CHECKOUT / "tests"
 def test_tool_finds_nothing(tool: tuple[str, ...]) -> None:
     """Linter, formatter and type checker have nothing to say about any file (pain 37)."""
     done = subprocess.run(
-        [sys.executable, "-m", *tool], cwd=CHECKOUT, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-m", *tool], cwd=CHECKOUT, capture_output=True, text=True, timeout=570, check=False
     )
 
     assert done.returncode == 0, done.stdout + done.stderr

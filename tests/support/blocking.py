@@ -97,15 +97,20 @@ def _waited_for(work: Any, loop: asyncio.AbstractEventLoop, ctx: Any) -> Any:
             outcome.append((await work, None))
         except BaseException as error:  # noqa: BLE001  # raised again in the job's thread
             outcome.append((None, error))
-        finally:
-            ended.set()
 
-    loop.call_soon_threadsafe(lambda: tasks.append(loop.create_task(run())))
+    def begin() -> None:
+        tasks.append(loop.create_task(run()))
+        tasks[0].add_done_callback(lambda _: ended.set())  # also of one that is cancelled before its first step
+
+    loop.call_soon_threadsafe(begin)
     is_cancelled = False
     while not ended.wait(0.02):
         if ctx.cancelled.is_set() and not is_cancelled:
             is_cancelled = True
             loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+    if not outcome:
+        work.close()
+        raise asyncio.CancelledError
     result, error = outcome[0]
     if error is not None:
         raise error

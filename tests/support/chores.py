@@ -29,7 +29,7 @@ def where(job: Job) -> Any:
 class SlowToLoad:
     """A processor that each new process takes long to load, as one with many imports."""
 
-    load_s = 1.5
+    load_s = 2.5
 
     def __setstate__(self, _: object) -> None:
         time.sleep(self.load_s)

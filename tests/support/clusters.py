@@ -27,8 +27,11 @@ __all__ = [
 
 MASTERS = 3
 SLOTS = 16384
-WITHIN_S = 40.0
-_NODE_TIMEOUT_MS = 800
+WITHIN_S = 90.0
+_HASTY_MS = 800
+"""When a node counts as dead while one is: soon."""
+_PATIENT_MS = 8_000
+"""And while none is: a busy machine must not let a living one be replaced, whose last writes are lost then."""
 
 
 def wait_for(is_so: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
@@ -89,10 +92,12 @@ class Cluster:
         tls_ports: Where each of them speaks TLS, if they do.
         proxies: In front of each of them, see :meth:`put_proxies`.
         down: Those that were killed or hang.
+        has_moods: Whether nodes are patient with each other until one is killed; else all is as they were started.
     """
 
     name: str
     nodes: list[ServerProcess]
+    has_moods: bool = False
     tls_ports: list[int] = attrs.field(factory=list)
     proxies: list[Proxy] = attrs.field(factory=list)
     down: list[ServerProcess] = attrs.field(factory=list)
@@ -154,6 +159,12 @@ class Cluster:
         self.hold_writes(node)
         node.kill()
         self.down.append(node)
+        self._be(_HASTY_MS)
+
+    def _be(self, node_timeout_ms: int) -> None:
+        """Let nodes take each other for dead after so long a silence."""
+        for node in self.up if self.has_moods else ():
+            ask(node, "CONFIG", "SET", "cluster-node-timeout", node_timeout_ms)
 
     def hold_writes(self, node: ServerProcess) -> None:
         """Let a node acknowledge no write any more, and wait until a replica has all that it did."""
@@ -165,6 +176,7 @@ class Cluster:
         self.hold_writes(node)
         node.pause()
         self.down.append(node)
+        self._be(_HASTY_MS)
 
     def fail_over(self, master: ServerProcess) -> None:
         """Let the replica of a healthy master take its place, both in step."""
@@ -175,6 +187,7 @@ class Cluster:
 
     def heal(self) -> None:
         """Start what was killed again, and wait until all is well."""
+        was_down = bool(self.down)
         for node in self.down:
             if node.is_running:
                 node.resume()
@@ -188,6 +201,8 @@ class Cluster:
         for node in self.nodes:
             with contextlib.suppress(redis.RedisError):
                 ask(node, "CLIENT", "UNPAUSE")
+        if was_down:
+            self._be(_PATIENT_MS)
 
     def _is_replaced(self, node: ServerProcess) -> bool:
         return node not in self._serving()
@@ -309,9 +324,9 @@ def start_cluster(name: str, *args: str, tls: Certificates | None = None) -> Clu
             :func:`support.tls.file_with_tls`.
     """
     file = needed_file(name) if tls is None else file_with_tls(name, tls)
-    cluster = Cluster(name=name.partition("-")[0], nodes=[])
+    cluster = Cluster(name=name.partition("-")[0], nodes=[], has_moods="--cluster-node-timeout" not in args)
     own = [*("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--repl-diskless-sync-delay", "0")]
-    own += ["--cluster-node-timeout", str(_NODE_TIMEOUT_MS), "--cluster-replica-validity-factor", "0", *args]
+    own += ["--cluster-node-timeout", str(_HASTY_MS), "--cluster-replica-validity-factor", "0", *args]
     try:
         for _ in range(2 * MASTERS):
             # The usual bus port, 10,000 above, may be taken by any outgoing connection of this machine.
@@ -323,6 +338,7 @@ def start_cluster(name: str, *args: str, tls: Certificates | None = None) -> Clu
             cluster.nodes.append(ServerProcess(file=file, args=(*own, *secure, *bus)))
             cluster.nodes[-1].start()
         _form(cluster)
+        cluster._be(_PATIENT_MS)
     except BaseException:
         cluster.close()
         raise

@@ -12,7 +12,7 @@ import attrs
 
 __all__ = ["Ended", "Running", "echomq", "running", "until"]
 
-WITHIN_S = 60.0
+WITHIN_S = 180.0
 
 
 @attrs.frozen(kw_only=True)

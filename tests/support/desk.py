@@ -16,11 +16,10 @@ from echomq.driver import AsyncConnection
 from echomq.job import Job
 from echomq.options import job_options
 from echomq.states import JobState
+from support.limits import DEADLINE_S
 from support.requests import command
 
-__all__ = ["Desk", "at_desk", "gathered", "happens", "until"]
-
-DEADLINE_S = 20.0
+__all__ = ["Desk", "at_desk", "at_work", "gathered", "happens", "until"]
 
 STATES = [state for state in JobState if state is not JobState.UNKNOWN]
 
@@ -34,12 +33,14 @@ class Desk:
         keys: Names of the queue's keys.
         connection: For what tests do to it.
         make_worker: Makes its workers.
+        made: All that it made.
     """
 
     url: str
     keys: Keys
     connection: AsyncConnection
     make_worker: Callable[..., Any] = Worker
+    made: list[Worker] = attrs.field(factory=list)
 
     async def add(self, data: Any = None, **options: Any) -> str:
         """Add a job and return its id."""
@@ -71,22 +72,14 @@ class Desk:
 
     def worker(self, processor: Any, **options: Any) -> Worker:
         """A worker of this queue."""
-        worker: Worker = self.make_worker(self.keys.queue, processor, self.url, prefix=self.keys.prefix, **options)
-        return worker
+        self.made.append(self.make_worker(self.keys.queue, processor, self.url, prefix=self.keys.prefix, **options))
+        return self.made[-1]
 
     @contextlib.asynccontextmanager
     async def working(self, processor: Any, *, ready: bool = True, **options: Any) -> AsyncIterator[Worker]:
         """A worker that works for the length of a ``with`` block, and is closed after it."""
-        worker = self.worker(processor, **options)
-        is_ready = gathered(worker, "ready", 1)
-        running = asyncio.ensure_future(worker.run())
-        try:
-            if ready:
-                await happens(is_ready)
+        async with at_work(self.worker(processor, **options), ready=ready) as worker:
             yield worker
-        finally:
-            await worker.close(1_000)
-            await happens(running)
 
     async def until_counts(self, **expected: int) -> None:
         """Wait until the jobs are in these states, and no other."""
@@ -102,12 +95,35 @@ class Desk:
 
 
 @contextlib.asynccontextmanager
-async def at_desk(url: str, prefix: str, make_worker: Callable[..., Any] = Worker) -> AsyncIterator[Desk]:
-    """Open a queue."""
-    connection = connect(url)
+async def at_work(worker: Worker, *, ready: bool = True) -> AsyncIterator[Worker]:
+    """A worker of the test's own that works for the length of a ``with`` block, and is closed after it.
+
+    Args:
+        worker: It.
+        ready: Wait until it is.
+    """
+    is_ready = gathered(worker, "ready", 1)
+    running = asyncio.ensure_future(worker.run())
     try:
-        yield Desk(url, Keys("work", prefix), connection, make_worker)
+        if ready:
+            await happens(is_ready)
+        yield worker
     finally:
+        await worker.close(1_000)
+        await happens(running)
+
+
+@contextlib.asynccontextmanager
+async def at_desk(url: str, prefix: str, make_worker: Callable[..., Any] = Worker) -> AsyncIterator[Desk]:
+    """Open a queue; workers that a failed test leaves at work are ended with it."""
+    connection = connect(url)
+    desk = Desk(url, Keys("work", prefix), connection, make_worker)
+    try:
+        yield desk
+    finally:
+        for worker in desk.made:
+            if worker.is_running:
+                await worker.close(0)
         await connection.close()
 
 

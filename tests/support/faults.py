@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from support.clusters import Listening, ask
+from support.limits import DEADLINE_S
 from support.servers import Server
 
 __all__ = ["acl_user", "blocked_client", "rights_of_its_age", "set_config", "wait_for_blocked"]
-
-_WITHIN_S = 10.0
 
 
 @contextlib.contextmanager
@@ -48,7 +47,7 @@ def rights_of_its_age(node: Listening) -> list[str]:
 
 def wait_for_blocked(server: Server, name: str) -> int:
     """Id of the client of this name, once it waits in a blocking read."""
-    give_up = time.monotonic() + _WITHIN_S
+    give_up = time.monotonic() + DEADLINE_S
     with contextlib.closing(server.client()) as client:
         while time.monotonic() < give_up:
             for entry in client.client_list():

@@ -38,7 +38,7 @@ def _install(folder: Path, locked: Path, part: str) -> None:
         shutil.copy(locked / name, folder)
     npm = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
     try:
-        done = subprocess.run(npm, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(npm, cwd=folder, capture_output=True, text=True, timeout=570, check=False)
     except subprocess.TimeoutExpired:
         missing(part, f"npm did not install {part} within 300 s")
     if done.returncode:

@@ -98,7 +98,7 @@ def new_environment(folder: Path) -> Environment:
 
 def _run(*arguments: str, python: str = sys.executable, cwd: Path = CHECKOUT, env: dict[str, str] | None = None) -> str:
     done = subprocess.run(
-        [python, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False
+        [python, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=570, check=False
     )
     if done.returncode:
         raise AssertionError(f"{' '.join(arguments)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")

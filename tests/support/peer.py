@@ -30,7 +30,7 @@ __all__ = ["Peer", "PeerError", "PeerObject", "node_folder", "node_peer", "pytho
 INTEROP = CHECKOUT / "tests" / "interop"
 BULLMQ_FOR_PYTHON = "bullmq==3.4.4"
 LINE_LIMIT_BYTES = 64 * 1024 * 1024
-ANSWER_WITHIN_S = 60.0
+ANSWER_WITHIN_S = 120.0
 
 Happened = dict[str, Any]
 """What an object emitted: ``{"from", "event", "args"}``."""
@@ -71,7 +71,7 @@ def python_with_bullmq() -> str:
         if not ready.exists():
             venv.create(folder, clear=True, symlinks=True)
             pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", BULLMQ_FOR_PYTHON]
-            done = subprocess.run(pip, capture_output=True, text=True, timeout=300, check=False)
+            done = subprocess.run(pip, capture_output=True, text=True, timeout=570, check=False)
             if done.returncode:
                 missing("BullMQ for Python", (done.stderr.strip() or "no reason given").splitlines()[-1])
             ready.touch()

@@ -16,4 +16,4 @@ def play(folder: Path, tests: str, *arguments: str) -> "CompletedProcess[str]":
     )
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "ECHOMQ_"))}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-    return run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=100)
+    return run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=500)

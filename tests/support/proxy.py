@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 
 import attrs
 
+from support.limits import DEADLINE_S
 from support.servers import free_port
 
 __all__ = ["Direction", "Proxy", "proxy_to"]
@@ -23,8 +24,6 @@ T = TypeVar("T")
 
 Direction = Literal["up", "down"]
 """``"up"``: to the server. ``"down"``: to the client."""
-
-_STEP_S = 10.0
 
 
 @attrs.define(eq=False)
@@ -51,6 +50,7 @@ class Proxy:
         port: Where it listens; stays the same through :meth:`refuse` and :meth:`accept`.
         passed: Bytes that went through so far, by direction.
         accepted: How many connections it has taken.
+        delay_s: How long it holds whatever comes in either direction, as a long way would.
     """
 
     to_host: str
@@ -59,6 +59,8 @@ class Proxy:
     port: int = 0
     passed: dict[str, int] = attrs.field(factory=lambda: {"up": 0, "down": 0})
     accepted: int = 0
+    delay_s: float = 0.0
+    _cuts: int = 0
     _loop: asyncio.AbstractEventLoop = attrs.field(factory=asyncio.new_event_loop)
     _listener: socket.socket | None = None
     _pairs: list[_Pair] = attrs.field(factory=list)
@@ -105,7 +107,7 @@ class Proxy:
     # In the proxy's own thread.
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_STEP_S)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(DEADLINE_S)
 
     async def _listen(self) -> None:
         # A port of the system's choice could be given to a client while we refuse, which then reaches itself.
@@ -137,6 +139,7 @@ class Proxy:
 
     async def _cut(self, *, reset: bool) -> None:
         self._cut_at.clear()
+        self._cuts += 1
         pairs, self._pairs = self._pairs, []
         for pair in pairs:
             pair.close(reset=reset)
@@ -150,6 +153,7 @@ class Proxy:
         event.set() if flowing else event.clear()
 
     async def _serve(self, sock: socket.socket) -> None:
+        cuts = self._cuts
         try:
             client = await asyncio.open_connection(sock=sock)
         except OSError:
@@ -161,6 +165,9 @@ class Proxy:
             client[1].transport.abort()
             return
         pair = _Pair(client, server)
+        if cuts != self._cuts:  # a cut meets those too that were about to begin
+            pair.close()
+            return
         self._pairs.append(pair)
         self._spawn(self._pumps, self._pump("up", client[0], server[1], pair))
         self._spawn(self._pumps, self._pump("down", server[0], client[1], pair))
@@ -171,6 +178,8 @@ class Proxy:
         with contextlib.suppress(OSError):
             while data := await source.read(65536):
                 await self._flowing[direction].wait()
+                if self.delay_s:
+                    await asyncio.sleep(self.delay_s)
                 end = self._cut_at.get(direction)
                 if end is not None and self.passed[direction] + len(data) >= end:
                     await self._last_bytes(direction, sink, data[: end - self.passed[direction]])
@@ -220,12 +229,12 @@ def proxy_to(host: str, port: int) -> Iterator[Proxy]:
     proxy, running = Proxy(host, port), threading.Event()
     thread = threading.Thread(target=_forever, args=(proxy._loop, running.set), daemon=True)
     thread.start()
-    running.wait(_STEP_S)
+    running.wait(DEADLINE_S)
     try:
         proxy.accept()
         yield proxy
     finally:
         proxy._do(proxy._close())
         proxy._loop.call_soon_threadsafe(proxy._loop.stop)
-        thread.join(_STEP_S)
+        thread.join(DEADLINE_S)
         proxy._loop.close()

@@ -21,8 +21,10 @@ __all__ = ["SERVICE", "SentinelProcess", "Watched", "start_lone_sentinel", "star
 
 SERVICE = "mq"
 SENTINELS = 3
-_DOWN_AFTER_MS = 1_500
-"""Shorter, and a busy machine takes a living master for dead, whose further writes are lost."""
+_HASTY_MS = 1_500
+"""When a master counts as dead once one was killed: soon."""
+_PATIENT_MS = 15_000
+"""And before: a busy machine must not let a living one be replaced, whose further writes are lost then."""
 
 
 @attrs.define(kw_only=True)
@@ -83,11 +85,13 @@ class Watched:
         sentinels: All three.
         proxies: In front of each server, if there are any; everybody but the tests uses them.
         down: Servers that were killed or hang.
+        has_moods: Whether sentinels are patient until a server is killed; else all is as they were started.
     """
 
     name: str
     servers: list[ServerProcess]
     sentinels: list[SentinelProcess]
+    has_moods: bool = False
     proxies: list[Proxy] = attrs.field(factory=list)
     down: list[ServerProcess] = attrs.field(factory=list)
 
@@ -117,6 +121,12 @@ class Watched:
         self._hold_writes(server)
         server.kill()
         self.down.append(server)
+        self._be(_HASTY_MS)
+
+    def _be(self, down_after_ms: int) -> None:
+        """Let sentinels take a server for dead after so long a silence."""
+        for sentinel in self.sentinels if self.has_moods else ():
+            ask(sentinel, "SENTINEL", "SET", SERVICE, "down-after-milliseconds", down_after_ms)
 
     def _hold_writes(self, server: ServerProcess) -> None:
         ask(server, "CLIENT", "PAUSE", 60_000, "WRITE")
@@ -127,6 +137,7 @@ class Watched:
         self._hold_writes(server)
         server.pause()
         self.down.append(server)
+        self._be(_HASTY_MS)
 
     def heal(self) -> None:
         """Start what was killed again, as a replica at once, and wait until all is well."""
@@ -138,8 +149,11 @@ class Watched:
             else:
                 server.start()
             self._demote(server)
+        was_down = bool(self.down)
         self.down.clear()
         self._go_on()
+        if was_down:
+            self._be(_PATIENT_MS)
 
     def fail_over(self, master: ServerProcess) -> None:
         """Let the replica of a healthy master take its place, both in step."""
@@ -205,7 +219,8 @@ def start_sentinels(
         proxies: Put a proxy before each server, until the stack closes.
     """
     file = needed_file(name)
-    watched = Watched(name=name.partition("-")[0], servers=[], sentinels=[])
+    has_moods = "down-after-milliseconds" not in config
+    watched = Watched(name=name.partition("-")[0], servers=[], sentinels=[], has_moods=has_moods)
     try:
         for _ in range(2):
             watched.servers.append(ServerProcess(file=file, args=("--repl-diskless-sync-delay", "0", *args)))
@@ -217,7 +232,7 @@ def start_sentinels(
         ask(replica, "REPLICAOF", master.host, told)
         watch = (
             f"sentinel monitor {SERVICE} {master.host} {told} 2\n"
-            f"sentinel down-after-milliseconds {SERVICE} {_DOWN_AFTER_MS}\n"
+            f"sentinel down-after-milliseconds {SERVICE} {_PATIENT_MS}\n"
             f"sentinel failover-timeout {SERVICE} 3000\nsentinel parallel-syncs {SERVICE} 1\n{config}\n"
         )
         for _ in range(SENTINELS):

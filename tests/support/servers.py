@@ -16,6 +16,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,10 +30,12 @@ from support.server_files import KINDS, TIER_1, ServerFile, find_server_file
 
 __all__ = ["Server", "ServerProcess", "Servers", "given_url", "needed_file", "ping", "wait_until_ready"]
 
-READY_WITHIN_S = 20.0
+READY_WITHIN_S = 60.0
 PORT_SHARES = 8
-"""Processes of tests that choose ports side by side without meeting."""
+"""Every so many ports are one process's of those that test side by side."""
 START_TRIES = 20
+_GIVEN: deque[int] = deque(maxlen=1_000)
+"""Ports that this process chose last."""
 
 
 class Engine(Protocol):
@@ -185,11 +188,15 @@ def ping(host: str, port: int, timeout_s: float = 1.0) -> bool:
 
 def free_port() -> int:
     """Return a port above 20000 that was free a moment ago, and that no other process of this run chooses."""
-    own = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % PORT_SHARES
+    # The next port is nobody's, for what listens on two.
+    own = 2 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % PORT_SHARES
     while True:
         port = random.randrange(20_000 + own, 32_000, PORT_SHARES)
+        if port in _GIVEN:  # of a server that is about to start, or is down and comes back
+            continue
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
+            _GIVEN.append(port)
             return port
 
 

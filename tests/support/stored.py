@@ -8,9 +8,9 @@ from typing import Any
 
 import attrs
 
-__all__ = ["Stored", "until"]
+from support.limits import DEADLINE_S
 
-_WITHIN_S = 10.0
+__all__ = ["Stored", "until"]
 
 
 @attrs.frozen
@@ -80,10 +80,10 @@ async def until(holds: Callable[[], bool]) -> None:
     """
 
     def wait() -> None:
-        deadline = time.monotonic() + _WITHIN_S
+        deadline = time.monotonic() + DEADLINE_S
         while not holds():
             if time.monotonic() > deadline:
-                raise TimeoutError(f"does not hold after {_WITHIN_S} s")
+                raise TimeoutError(f"does not hold after {DEADLINE_S} s")
             time.sleep(0.002)
 
     await asyncio.to_thread(wait)

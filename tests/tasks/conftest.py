@@ -1,6 +1,5 @@
 """Tasks on a real server."""
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import attrs
@@ -8,6 +7,7 @@ import pytest
 
 from echomq import Job
 from echomq.tasks import Tasks
+from support.desk import happens
 from support.servers import Server
 
 
@@ -24,7 +24,7 @@ class Office:
     async def work(self, queue: str = "emails", concurrency: int = 5) -> None:
         """Run all jobs there are."""
         worker = self.tasks.worker(queue, concurrency=concurrency, drain_delay=100)
-        await asyncio.wait_for(worker.run("drained"), 20)
+        await happens(worker.run("drained"))
 
     async def add(self, name: str, data: object, **options: int) -> str:
         """Add a job as a producer in another language would, who knows nothing of tasks."""

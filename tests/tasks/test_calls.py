@@ -89,7 +89,7 @@ async def test_types(office: Office, kind: Any, value: object) -> None:
     sent = await task.delay(value)
     await office.work()
 
-    assert await sent.result(timeout=10_000) == value
+    assert await sent.result(timeout=60_000) == value
     assert seen == [(value, None)]
     assert task.result_of(await office.job(sent.id)) == value
 
@@ -120,7 +120,7 @@ async def test_no_arguments(office: Office, data: object) -> None:
     job_id = await office.add("tick", data)
     await office.work()
 
-    assert await tick.enqueued(job_id).result(timeout=10_000) == "tock"
+    assert await tick.enqueued(job_id).result(timeout=60_000) == "tock"
 
 
 MISFITS = [
@@ -197,9 +197,9 @@ async def test_results(office: Office) -> None:
     with pytest.raises(
         echomq.JobFailed, match=r"result of task 'odd' is not JSON at \$: a builtins.object has no JSON form"
     ):
-        await failing.result(timeout=10_000)
+        await failing.result(timeout=60_000)
     with pytest.raises(ProtocolError, match=r"'liar' promises.*Expected `int`, got `str` - at `\[0\]`"):
-        await lying.result(timeout=10_000)
+        await lying.result(timeout=60_000)
     with pytest.raises(UsageError, match="has no result"):
         odd.result_of(await office.job(failing.id))
 
@@ -227,7 +227,7 @@ async def test_blocking_twin(office: Office) -> None:
         return 2 * number
 
     def produce(number: int) -> int:
-        return double.delay_sync(number).result_sync(timeout=20_000)
+        return double.delay_sync(number).result_sync(timeout=60_000)
 
     async with office.tasks.worker("emails", concurrency=4, drain_delay=100) as worker:
         running = asyncio.ensure_future(worker.run())
@@ -247,7 +247,7 @@ async def test_plain_function_runs_in_a_thread(office: Office) -> None:
     sent = await where.delay()
     await office.work()
 
-    assert await sent.result(timeout=10_000) != threading.get_ident()
+    assert await sent.result(timeout=60_000) != threading.get_ident()
 
 
 async def test_calling_a_task(office: Office) -> None:

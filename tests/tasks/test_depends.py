@@ -78,7 +78,7 @@ async def test_every_kind(office: Office, notes: Notes) -> None:
     sent = await send.delay("ada")
     await office.work()
 
-    assert await sent.result(timeout=10_000) == ["ada", "plain", "awaited", "generator", "asyncgen"]
+    assert await sent.result(timeout=60_000) == ["ada", "plain", "awaited", "generator", "asyncgen"]
     opened = ["plain", "awaited", "generator opens", "asyncgen opens"]
     assert notes.rows == [*opened, "task", "asyncgen closes", "generator closes"]
     assert threading.get_ident() not in notes.threads.values()
@@ -99,7 +99,7 @@ async def test_every_kind_for_a_plain_task(office: Office, notes: Notes) -> None
     sent = await send.delay()
     await office.work()
 
-    assert await sent.result(timeout=10_000) == ["awaited", "generator", "asyncgen"]
+    assert await sent.result(timeout=60_000) == ["awaited", "generator", "asyncgen"]
     opened = ["awaited", "generator opens", "asyncgen opens"]
     assert notes.rows == [*opened, "task", "asyncgen closes", "generator closes"]
     assert notes.threads["task"] == notes.threads["generator"] != threading.get_ident()
@@ -130,7 +130,7 @@ async def test_nested_and_shared(office: Office, notes: Notes, is_async: bool) -
         sent = await office.tasks.task(queue="emails", name="send")(plain).delay()
     await office.work()
 
-    assert await sent.result(timeout=10_000) == "GENERATOR 9"
+    assert await sent.result(timeout=60_000) == "GENERATOR 9"
     assert notes.rows == ["generator opens", "generator closes"]
 
 
@@ -196,7 +196,7 @@ async def test_job_and_context(office: Office) -> None:
     sent = [await awaited.delay(), await plain.delay()]
     await office.work()
 
-    assert [await one.result(timeout=10_000) for one in sent] == ["awaited", "plain"]
+    assert [await one.result(timeout=60_000) for one in sent] == ["awaited", "plain"]
     logs = [await office.tasks.queue("emails").get_job_logs(one.id) for one in sent]
     assert logs == [["from a coroutine"], ["from a thread"]]
 
@@ -212,7 +212,7 @@ async def test_override(office: Office, notes: Notes) -> None:
     sent = await send.delay()
     await office.work()
 
-    assert await sent.result(timeout=10_000) == "fake"
+    assert await sent.result(timeout=60_000) == "fake"
     assert notes.rows == []
 
 

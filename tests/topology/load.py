@@ -12,6 +12,7 @@ import attrs
 import echomq.sync
 from echomq import Queue, Worker
 from echomq.errors import ConnectionLost, ServerNotReady
+from support.limits import DEADLINE_S
 from support.recorder import STRIKES, Row, record
 
 __all__ = ["Load", "under_load"]
@@ -80,7 +81,7 @@ class Load:
     async def until_more(self, count: int) -> None:
         """Wait until so many more adds were acknowledged."""
         wanted = len(self.acknowledged) + count
-        give_up = time.monotonic() + 30
+        give_up = time.monotonic() + 2 * DEADLINE_S
         while len(self.acknowledged) < wanted:
             assert time.monotonic() < give_up, f"{len(self.acknowledged)} of {wanted} adds were answered"
             await asyncio.sleep(0.01)
@@ -170,7 +171,7 @@ async def under_load(
 async def _all_done(load: Load, url: str, prefix: str, *, loses: bool) -> None:
     """Wait until each acknowledged job is completed, and nothing else is left; check the record of each."""
     async with Queue("work", url, prefix=prefix) as queue:
-        give_up = time.monotonic() + 30
+        give_up = time.monotonic() + 2 * DEADLINE_S
         while True:
             counts = {state.value: count for state, count in (await queue.get_job_counts()).items() if count}
             if counts.keys() == {"completed"} and (loses or counts["completed"] == len(load.acknowledged)):

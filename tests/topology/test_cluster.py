@@ -17,7 +17,9 @@ from echomq.call import Batch
 from echomq.errors import ConnectionLost, ServerNotReady, ServerRefused, UsageError
 from echomq.hash_slots import key_slot
 from support.clusters import Cluster
-from support.desk import until
+from support.desk import happens, until
+from support.limits import AT_ONCE_S
+from support.proxy import proxy_to
 from support.recorder import STRIKES
 from support.requests import command
 from support.server_files import CHOSEN
@@ -48,8 +50,8 @@ async def test_whole_session(cluster: Cluster, driver: str, shell: Shell, tagged
         tree = await flows.add(FlowNode(queue="mail", name="parent", children=[FlowNode(queue="mail", name="child")]))
         running = asyncio.ensure_future(worker.run(until="drained"))
 
-        assert await queue.result(job.id, timeout=10_000) == "done"
-        assert await queue.result(tree.job.id, timeout=10_000) == "done"
+        assert await queue.result(job.id, timeout=60_000) == "done"
+        assert await queue.result(tree.job.id, timeout=60_000) == "done"
         await running
         assert (await queue.get_job_counts("completed")) == {echomq.JobState.COMPLETED: 23}
         assert len(await queue.get_jobs("completed")) == 23
@@ -88,7 +90,7 @@ async def test_worker_is_listed(cluster: Cluster, driver: str, shell: Shell, tag
         ready = asyncio.Event()
         worker.on("ready", ready.set)
         running = asyncio.ensure_future(worker.run())
-        await asyncio.wait_for(ready.wait(), 10)
+        await happens(ready.wait())
 
         async def is_listed() -> bool:
             return len(await queue.get_workers()) == 1
@@ -249,7 +251,7 @@ async def test_scripts_rest_while_their_slot_moves(cluster: Cluster, shell: Shel
     target = cluster.another_master(source)
     async with (
         shell.queue("mail", url, prefix=tagged) as queue,
-        shell.queue("mail", f"{url}?deadline_ms=200", prefix=tagged) as hasty,
+        shell.queue("mail", f"{url}?deadline_ms=600", prefix=tagged) as hasty,
     ):
         for number in range(5):
             await queue.add("one", number)
@@ -276,7 +278,7 @@ async def test_blocking_read_moves_along(cluster: Cluster, driver: str, tagged: 
     reader = connection.dedicated(name=tagged)
     source = cluster.master(key)
     target = cluster.another_master(source)
-    reading = asyncio.ensure_future(reader.send(command("BLPOP", key, 20, block_ms=20_000, repeatable=True)))
+    reading = asyncio.ensure_future(reader.send(command("BLPOP", key, 60, block_ms=60_000, repeatable=True)))
 
     async def is_reading() -> bool:
         return f" name={tagged} " in cluster.ask(source, "CLIENT", "LIST")
@@ -285,9 +287,19 @@ async def test_blocking_read_moves_along(cluster: Cluster, driver: str, tagged: 
     await asyncio.to_thread(cluster.move_slot, cluster.slot(key), source, target)
     await connection.send(command("RPUSH", key, "item"))
 
-    assert await asyncio.wait_for(reading, 10) == [key.encode(), b"item"]
+    assert await happens(reading) == [key.encode(), b"item"]
     await connection.close()
     await reader.close()
+
+
+async def test_nodes_that_are_far_away(cluster: Cluster, shell: Shell, tagged: str) -> None:
+    """A cluster whose nodes take longer to answer than one is asked for at first is reached within the deadline."""
+    node = cluster.nodes[0]
+    with proxy_to(node.host, node.port) as proxy:
+        proxy.delay_s = 0.2
+        url = f"{cluster.name}+cluster://{proxy.host}:{proxy.port}?deadline_ms=3000"
+        async with shell.queue("mail", url, prefix=tagged) as queue:
+            await queue.add("one")
 
 
 async def test_close_ends_waits(driver: str, shell: Shell, tagged: str) -> None:
@@ -297,7 +309,7 @@ async def test_close_ends_waits(driver: str, shell: Shell, tagged: str) -> None:
     await asyncio.sleep(0.05)
     await shell.close(connection)
     with pytest.raises(ConnectionLost):
-        await asyncio.wait_for(waiting, 2)
+        await happens(waiting, AT_ONCE_S)
 
 
 async def test_failover_under_load(cluster: Cluster, tagged: str, record_property: Any) -> None:
@@ -307,7 +319,7 @@ async def test_failover_under_load(cluster: Cluster, tagged: str, record_propert
     record_property("longest_gap_s", load.longest_gap_s)
     load.account("master killed, replica takes over", "cluster of six")
 
-    assert load.longest_gap_s < 15
+    assert load.longest_gap_s < 30
 
 
 async def test_resharding_under_load(cluster: Cluster, tagged: str, record_property: Any) -> None:

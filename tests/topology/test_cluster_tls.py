@@ -1,6 +1,5 @@
 """Queues on a cluster of six that speaks TLS and wants a certificate of its clients."""
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +8,7 @@ from echomq import ConnectionOptions
 from echomq.driver import Address, ClusterOptions, TLSOptions
 from echomq.errors import ConnectionLost
 from support.clusters import Cluster, start_cluster
+from support.desk import happens
 from support.faults import rights_of_its_age
 from support.shells import Shell
 from support.tls import Certificates, make_certificates
@@ -75,7 +75,7 @@ async def test_without_certificate(
     url = secure.url(TLS_SCHEMES[driver], ssl_ca_certs=certificates.ca, deadline_ms=500)
     async with shell.queue("mail", url, prefix=tagged) as queue:
         with pytest.raises(ConnectionLost, match=r"the cluster of 127\.0\.0\.1:"):
-            await asyncio.wait_for(queue.add("one"), 10)
+            await happens(queue.add("one"))
 
 
 async def test_failover_under_load(secure: Cluster, certificates: Certificates, tagged: str) -> None:
@@ -84,4 +84,4 @@ async def test_failover_under_load(secure: Cluster, certificates: Certificates, 
     load = await under_load(urls, tagged, lambda: secure.kill(secure.master(tagged)), secure.heal)
     load.account("master killed, replica takes over", "cluster of six, TLS")
 
-    assert load.longest_gap_s < 15
+    assert load.longest_gap_s < 30

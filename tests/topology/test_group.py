@@ -6,6 +6,7 @@ import itertools
 from echomq import Job, Queue, WorkerGroup
 from echomq.sync import WorkerGroup as BlockingGroup
 from support.clusters import Cluster
+from support.desk import happens
 
 JOBS = 20
 """In each queue."""
@@ -42,10 +43,10 @@ async def test_group_over_many_slots(cluster: Cluster, driver: str, prefix: str)
         return int(job.data) * 2
 
     await _fill(url, names)
-    await asyncio.wait_for(WorkerGroup(dict.fromkeys(names, double), url, concurrency=10).run(until="drained"), 60)
+    await happens(WorkerGroup(dict.fromkeys(names, double), url, concurrency=10).run(until="drained"))
     await _fill(url, names)
     blocking = BlockingGroup(dict.fromkeys(names, double_plainly), url, concurrency=4)
-    await asyncio.wait_for(asyncio.to_thread(blocking.run, until="drained"), 60)
+    await happens(asyncio.to_thread(blocking.run, until="drained"))
 
     for name in names:
         assert await _results(url, name) == sorted(2 * n for n in range(JOBS) for _ in range(2))

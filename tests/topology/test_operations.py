@@ -120,7 +120,7 @@ async def test_check_of_a_cluster(cluster: Cluster) -> None:
     for node in (heir, frozen):
         node.pause()
         cluster.down.append(node)
-    said = await command("check", "--url", url, "--timeout", "2s")
+    said = await command("check", "--url", url, "--timeout", "4s")
 
     assert said.code == 1
     assert said.error.startswith(f"unwell: master 127.0.0.1:{frozen.port}: ")
@@ -136,7 +136,7 @@ async def test_check_through_sentinels(watched: Watched, prefix: str) -> None:
     async def is_well() -> bool:
         return (await command("check", "mail", "--url", url, "--prefix", prefix)).code == 0
 
-    await until(is_well, 20)
+    await until(is_well)
     said: Any = await command("doctor", "mail", "--url", url, "--prefix", prefix)
     assert "role master" in said.out
 

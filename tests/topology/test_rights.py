@@ -59,7 +59,7 @@ async def whole_session(url: str, shell: Shell, prefix: str) -> None:
         await flows.add(FlowNode(queue="mail", name="parent", children=[FlowNode(queue="mail", name="child")]))
         await queue.upsert_job_scheduler("often", every=3_600_000)
         running = asyncio.ensure_future(worker.run(until="drained"))
-        assert await queue.result(job.id, timeout=10_000) == "done"
+        assert await queue.result(job.id, timeout=60_000) == "done"
         await running
         assert (await anext(aiter(events))).id
         await queue.promote(late.id)

@@ -17,7 +17,8 @@ from echomq import Queue, Worker
 from echomq.driver import Address, ConnectionOptions, SentinelOptions, TLSOptions
 from echomq.errors import ConnectionLost, ServerNotReady, ServerRefused
 from support.clusters import ask, wait_for
-from support.desk import until
+from support.desk import happens, until
+from support.limits import AT_ONCE_S
 from support.sentinels import SERVICE, Watched, start_lone_sentinel
 from support.servers import Server, free_port, needed_file
 from support.shells import Shell
@@ -45,7 +46,7 @@ async def test_whole_session(watched: Watched, driver: str, shell: Shell, prefix
     ):
         job = await queue.add("one", {"to": "ada"})
         running = asyncio.ensure_future(worker.run(until="drained"))
-        assert await queue.result(job.id, timeout=10_000) == "done"
+        assert await queue.result(job.id, timeout=60_000) == "done"
         await running
     with contextlib.closing(watched.client(db=3)) as client:
         assert client.exists(f"{prefix}:mail:{job.id}")
@@ -98,7 +99,7 @@ async def test_switch_of_masters(watched: Watched, prefix: str) -> None:
 
     load = await under_load([watched.url(scheme) for scheme in SCHEMES], prefix, switch, loses=True)
 
-    assert load.longest_gap_s < 15
+    assert load.longest_gap_s < 30
 
 
 async def test_failover_under_load(watched: Watched, prefix: str, record_property: Any) -> None:
@@ -108,7 +109,7 @@ async def test_failover_under_load(watched: Watched, prefix: str, record_propert
     record_property("longest_gap_s", load.longest_gap_s)
     load.account("master killed, replica takes over", "three sentinels")
 
-    assert load.longest_gap_s < 15
+    assert load.longest_gap_s < 30
 
 
 @pytest.mark.heavy
@@ -246,7 +247,7 @@ async def test_sentinel_refuses(
     url = f"{scheme}+sentinel://{host}:{port}/{SERVICE}?{own}&{certificates.of_client()}"
     async with shell.queue("mail", url) as queue:
         with pytest.raises(ServerRefused, match="no sentinel tells where master 'mq'") as caught:
-            await asyncio.wait_for(queue.add("one"), 5)
+            await happens(queue.add("one"), AT_ONCE_S)
     assert "wrong-secret" not in str(caught.value)
 
 
@@ -266,11 +267,11 @@ async def test_worker_goes_over(watched: Watched, driver: str, prefix: str) -> N
             with contextlib.suppress(echomq.ConnectionLost, ServerNotReady):
                 await queue.add("one", job_id="one")
                 break
-        await asyncio.wait_for(done.wait(), 10)
+        await happens(done.wait())
 
         async def is_listed() -> bool:
             return len(await queue.get_workers()) == 1
 
-        await until(is_listed, 10)
+        await until(is_listed)
         await worker.close()
         await running

@@ -30,7 +30,7 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[int, str]
         if not sample.name.startswith("test_"):
             shutil.copy(sample, settings.parent)
     command = [sys.executable, "-m", "pyright", "-p", str(settings), "--outputjson", "--pythonpath", sys.executable]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=570, check=False)
     if not done.stdout.startswith("{"):
         missing("pyright", f"it does not start: {(done.stderr.strip() or 'no reason given').splitlines()[-1]}")
     found: dict[str, dict[int, str]] = {sample.name: {} for sample in settings.parent.glob("*.py")}

@@ -11,6 +11,7 @@ import pytest
 from echomq import Job
 from echomq.aio.context import Context, current_context
 from support.desk import Desk, gathered, happens, until
+from support.limits import AT_ONCE_S
 from support.proxy import Direction, Proxy, proxy_to
 from support.servers import Server
 
@@ -205,7 +206,7 @@ async def test_forced_close_gives_up_a_report_of_many(desk: Desk, proxy: Proxy) 
     proxy.hold("down")
     crowd.open.set()
 
-    await happens(worker.close(timeout=0), within_s=3)
+    await happens(worker.close(timeout=0), within_s=AT_ONCE_S)
     await running
 
     assert (await desk.counts()).get("waiting") is None

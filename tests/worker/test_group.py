@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -15,6 +14,7 @@ from echomq import InvalidOption, Job, Queue, UsageError, WorkerGroup, connect
 from echomq.driver import AsyncConnection
 from support.blocking import AwaitedGroup
 from support.desk import happens, until
+from support.limits import at_once, best_of
 from support.requests import command
 from support.servers import Server
 
@@ -155,16 +155,19 @@ async def test_idle_queue_is_heard_beside_a_busy_one(desks: Desks) -> None:
         if job.queue_name == "quiet":
             done.set()
 
-    await desks.add("busy", 200)
+    async def overtakers() -> int:
+        done.clear()
+        before = len(order)
+        await desks.queue("quiet").add("work")
+        await happens(done.wait())
+        return len(order) - before
+
+    await desks.add("busy", 2_000)
     async with _working(desks.group({"busy": work, "quiet": work})):
         for _ in range(3):
-            done.clear()
-            before = len(order)
-            await desks.queue("quiet").add("work")
-            await happens(done.wait())
-            assert len(order) - before < 12
+            await best_of(overtakers, 12)
 
-    assert order.count("quiet") == 3
+    assert len(order) < 2_000
 
 
 async def test_few_connections(desks: Desks) -> None:
@@ -186,7 +189,7 @@ async def test_few_connections(desks: Desks) -> None:
 async def test_group_is_steered_as_one(desks: Desks) -> None:
     """Listeners hear all queues, pausing pauses all, concurrency changes for all, and an idle group closes at once."""
     told: list[str] = []
-    group = desks.group({"first": _noting([]), "second": _noting([])}, concurrency=2)
+    group = desks.group({"first": _noting([]), "second": _noting([])}, concurrency=2, drain_delay=30_000)
     group.on("completed", lambda job, _: told.append(job.queue_name))
     async with _working(group):
         for name in ("first", "second"):
@@ -200,9 +203,8 @@ async def test_group_is_steered_as_one(desks: Desks) -> None:
         assert await desks.completed("first") == 2
         group.resume()
         await desks.until_completed(first=5)
-        begun = time.monotonic()
-        await group.close()
-        assert time.monotonic() - begun < 0.5
+        with at_once():
+            await group.close()
 
     assert Counter(told) == {"first": 5, "second": 2}
     with pytest.raises(UsageError, match="another"):
@@ -218,15 +220,14 @@ async def test_closing_while_a_queue_waits_for_its_turn(desks: Desks) -> None:
         await let_go.wait()
 
     await desks.add("first", 1)
-    async with _working(desks.group({"first": hold, "second": hold})) as group:
+    async with _working(desks.group({"first": hold, "second": hold}, drain_delay=30_000)) as group:
         await happens(started.wait())
         await desks.add("second", 1)
         closing = asyncio.ensure_future(group.close())
         await asyncio.sleep(0)
         let_go.set()
-        begun = time.monotonic()
-        await happens(closing)
-        assert time.monotonic() - begun < 0.5
+        with at_once():
+            await happens(closing)
 
     assert (await desks.queue("second").count(), await desks.completed("first")) == (1, 1)
 

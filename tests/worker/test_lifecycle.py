@@ -17,6 +17,7 @@ import echomq
 from echomq import ConnectionClosed, InvalidOption, Job, UnknownOption, UsageError, Worker
 from echomq.aio.context import Context, ThreadContext
 from support.desk import Desk, gathered, happens, until
+from support.limits import AT_ONCE_S, DEADLINE_S, at_once, best_of
 from support.proxy import proxy_to
 from support.servers import Server
 
@@ -28,10 +29,12 @@ class Gate:
         self.open = asyncio.Event()
         self.inside = 0
         self.most = 0
+        self.seen: list[Any] = []
         self._changed = asyncio.Condition()
 
     async def __call__(self, job: Job) -> Any:
         """Process a job."""
+        self.seen.append(job.data)
         await self._move(1)
         try:
             await self.open.wait()
@@ -102,7 +105,7 @@ async def test_plain_functions_run_side_by_side(desk: Desk) -> None:
     together = threading.Barrier(6)
 
     def meet(_: Job) -> None:
-        together.wait(timeout=20)
+        together.wait(timeout=DEADLINE_S)
 
     await desk.add_many(12)
     await happens(desk.worker(meet, concurrency=6).run(until="drained"))
@@ -212,7 +215,7 @@ async def test_pause_need_not_wait(desk: Desk) -> None:
     await desk.add()
     async with desk.working(gate) as worker:
         await gate.until_inside(1)
-        await happens(worker.pause(wait=False), 2)
+        await happens(worker.pause(wait=False), AT_ONCE_S)
         assert gate.inside == 1
         gate.open.set()
 
@@ -235,8 +238,8 @@ async def test_paused_before_run(desk: Desk) -> None:
 @pytest.mark.parametrize(("count", "limit_s"), [(1, 0.2), (50, 1.0)])
 async def test_idle_close_is_quick(desk: Desk, count: int, limit_s: float) -> None:
     """Closing an idle worker takes under 200 ms, fifty under a second, however long they wait for jobs (pain 30)."""
-    tries: list[float] = []
-    while not tries or (min(tries) >= limit_s and len(tries) < 3):  # what is slow by itself stays slow
+
+    async def took_s() -> float:
         workers = [desk.worker(nothing, drain_delay=30_000) for _ in range(count)]
         drained = [gathered(worker, "drained", 1) for worker in workers]
         running = [asyncio.ensure_future(worker.run()) for worker in workers]
@@ -244,31 +247,28 @@ async def test_idle_close_is_quick(desk: Desk, count: int, limit_s: float) -> No
 
         begun = time.monotonic()
         await asyncio.gather(*(worker.close() for worker in workers))
-        tries.append(time.monotonic() - begun)
+        took = time.monotonic() - begun
         await asyncio.gather(*running)
+        return took
 
-    assert min(tries) < limit_s, tries
+    await best_of(took_s, limit_s)
 
 
 async def test_close_stores_the_results_of_running_jobs(desk: Desk) -> None:
     """Jobs that run when the close begins end and are recorded, each run once (pain 29 and 32)."""
-    runs: list[Any] = []
-    inside = asyncio.Event()
-
-    async def slow(job: Job) -> Any:
-        runs.append(job.data)
-        if len(runs) == 20:
-            inside.set()
-        await asyncio.sleep(0.3)
-        return job.data
-
+    gate = Gate()
     await desk.add_many(30)
-    async with desk.working(slow, concurrency=20) as worker:
-        await happens(inside.wait())
-        await worker.close()
+    async with desk.working(gate, concurrency=20) as worker:
+        begun = gathered(worker, "closing", 1)
+        await gate.until_inside(20)
+        closing = asyncio.ensure_future(worker.close())
+        await happens(begun)
+        assert not closing.done()
+        gate.open.set()
+        await happens(closing)
 
     assert await desk.counts() == {"completed": 20, "waiting": 10}
-    assert sorted(runs) == sorted(set(runs))
+    assert sorted(gate.seen) == sorted(set(gate.seen))
 
 
 async def test_close_gives_back_what_does_not_end(desk: Desk) -> None:
@@ -277,10 +277,9 @@ async def test_close_gives_back_what_does_not_end(desk: Desk) -> None:
     await desk.add_many(3)
     async with desk.working(gate, concurrency=2) as worker:
         await gate.until_inside(2)
-        begun = time.monotonic()
-        await worker.close(timeout=200)
+        with at_once():
+            await worker.close(timeout=200)
 
-        assert time.monotonic() - begun < 1
         assert gate.inside == 0
         assert await desk.counts() == {"waiting": 3}
 
@@ -300,7 +299,7 @@ async def test_job_that_ends_when_cancelled_is_recorded(desk: Desk) -> None:
     async def hurry(_: Job) -> str:
         inside.set()
         try:
-            await asyncio.sleep(30)
+            await asyncio.sleep(2 * DEADLINE_S)
         except asyncio.CancelledError:
             return "what there was"
         return "all"
@@ -320,14 +319,14 @@ async def test_job_that_ignores_cancellation_is_given_back(desk: Desk) -> None:
 
     def stubborn(_: Job, ctx: ThreadContext) -> str:
         inside.set()
-        let_go.wait(20)
+        let_go.wait(DEADLINE_S)
         assert ctx.cancelled.is_set()
         return "too late"
 
     job_id = await desk.add()
     async with desk.working(stubborn) as worker:
-        await happens(asyncio.to_thread(inside.wait, 20))
-        await happens(worker.close(timeout=50), 3)
+        await happens(asyncio.to_thread(inside.wait, DEADLINE_S))
+        await happens(worker.close(timeout=50), AT_ONCE_S)
         assert await desk.counts() == {"waiting": 1}
     let_go.set()
 
@@ -341,12 +340,12 @@ async def test_thread_sees_that_time_is_up(desk: Desk) -> None:
     def work(_: Job, ctx: ThreadContext) -> str:
         before = ctx.time_left_ms
         inside.set()
-        assert ctx.cancelled.wait(20)
+        assert ctx.cancelled.wait(DEADLINE_S)
         return "stopped early" if before is None and ctx.time_left_ms == 0 else "did not know"
 
     job_id = await desk.add()
     async with desk.working(work) as worker:
-        await happens(asyncio.to_thread(inside.wait, 20))
+        await happens(asyncio.to_thread(inside.wait, DEADLINE_S))
         await worker.close(timeout=100)
 
     assert (await desk.job(job_id)).return_value == "stopped early"
@@ -562,16 +561,20 @@ async def test_connections_are_few_and_go_away(desk: Desk) -> None:
     async with desk.working(gate, concurrency=120, lock_duration=3_000) as worker:
         await gate.until_inside(100)
         await happens(gathered(worker, "locks_renewed", 1))
-        during = await connections()
+        # One for calls, one to wait, one for locks; and on the loop one more to hear of cancellations.
+        own = 4 if desk.make_worker is Worker else 3
+
+        async def are_few() -> bool:
+            return await connections() - before == own
+
+        await until(are_few)
         gate.open.set()
         await desk.until_counts(completed=100)
 
     async def gone() -> bool:
-        return await connections() == before
+        return await connections() <= before
 
     await until(gone)
-    # One for calls, one to wait, one for locks; and on the loop one more to hear of cancellations.
-    assert during - before == (4 if desk.make_worker is Worker else 3)
 
 
 async def test_other_clients_find_the_worker(desk: Desk) -> None:

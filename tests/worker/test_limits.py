@@ -10,6 +10,7 @@ import pytest
 from echomq import InvalidOption, Job, JobCancelled, JobOptions, JobTimedOut, Unrecoverable, UsageError, WorkerOptions
 from echomq.aio.context import Context, ThreadContext
 from support.desk import Desk, gathered, happens
+from support.limits import DEADLINE_S
 
 
 async def _forever(_: Job) -> None:
@@ -49,7 +50,7 @@ async def test_timed_out_attempt_is_retried(desk: Desk) -> None:
             await _forever(job)
         return "done"
 
-    job_id = await desk.add(attempts=2, timeout=timedelta(milliseconds=30))
+    job_id = await desk.add(attempts=2, timeout=timedelta(milliseconds=500))
     await desk.worker(slow_at_first).run(until="drained")
     job = await desk.job(job_id)
 
@@ -95,7 +96,7 @@ async def test_thread_is_asked_to_end_at_its_limit(desk: Desk) -> None:
     """A thread finds ctx.cancelled set at its limit, and what it returns then is not used."""
 
     def patient(_: Job, ctx: ThreadContext) -> str:
-        return "heard" if ctx.cancelled.wait(10) else "not heard"
+        return "heard" if ctx.cancelled.wait(DEADLINE_S) else "not heard"
 
     job_id = await desk.add()
     await desk.worker(patient, timeout=30).run(until="drained")
@@ -110,7 +111,7 @@ async def test_deaf_thread_is_cut_off(desk: Desk, caplog: pytest.LogCaptureFixtu
     over = threading.Event()
 
     def deaf(_: Job, ctx: ThreadContext) -> None:
-        let_go.wait(20)
+        let_go.wait(DEADLINE_S)
         try:
             ctx.progress(99)
         except UsageError as error:
@@ -121,7 +122,7 @@ async def test_deaf_thread_is_cut_off(desk: Desk, caplog: pytest.LogCaptureFixtu
     await desk.worker(deaf, timeout=30).run(until="drained")
     job = await desk.job(job_id)
     let_go.set()
-    await asyncio.get_running_loop().run_in_executor(None, over.wait, 10)
+    await asyncio.get_running_loop().run_in_executor(None, over.wait, DEADLINE_S)
 
     assert job.is_failed
     assert "goes on" in caplog.text
@@ -180,7 +181,7 @@ async def test_worker_cancels_all_jobs(desk: Desk) -> None:
 
     def thread(_: Job, ctx: ThreadContext) -> Any:
         loop.call_soon_threadsafe(started.put_nowait, None)
-        return ctx.cancelled.wait(10)
+        return ctx.cancelled.wait(DEADLINE_S)
 
     await desk.add_many(2)
     for processor in (coroutine, thread):

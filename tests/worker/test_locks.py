@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import threading
 import time
 from typing import Any
@@ -12,10 +13,14 @@ import pytest
 from echomq import Job
 from echomq.aio.context import Context, ThreadContext
 from support.desk import Desk, gathered, happens
+from support.limits import DEADLINE_S
 from support.proxy import proxy_to
 from support.servers import Server
 
-SHORT: Any = {"lock_duration": 700, "stalled_interval": 100}
+LOCK_MS = 1_500
+"""Short for a lock; a worker that a busy machine holds up for half of it still keeps it."""
+
+SHORT: Any = {"lock_duration": LOCK_MS, "stalled_interval": 100}
 
 
 async def nothing(job: Job) -> None:
@@ -29,7 +34,7 @@ async def test_lost_lock_cancels_the_job(desk: Desk) -> None:
     async def work(_: Job) -> str:
         inside.set()
         try:
-            await asyncio.sleep(20)
+            await asyncio.sleep(DEADLINE_S)
         except asyncio.CancelledError:
             cancelled.set()
             raise
@@ -37,7 +42,7 @@ async def test_lost_lock_cancels_the_job(desk: Desk) -> None:
 
     job_id = await desk.add()
     told: list[Any] = []
-    async with desk.working(work, name="first", skip_stalled_check=True, lock_duration=200) as worker:
+    async with desk.working(work, name="first", skip_stalled_check=True, lock_duration=LOCK_MS) as worker:
         for event in ("completed", "failed", "error"):
             worker.on(event, lambda *args, name=event: told.append((name, args)))
         lost = gathered(worker, "lock_lost", 1)
@@ -68,7 +73,7 @@ async def test_lost_job_finishes_once_elsewhere(desk: Desk) -> None:
         return "from the second"
 
     job_id = await desk.add()
-    async with desk.working(stuck, lock_duration=200, skip_stalled_check=True) as first:
+    async with desk.working(stuck, lock_duration=LOCK_MS, skip_stalled_check=True) as first:
         lost = gathered(first, "lock_lost", 1)
         await happens(inside.wait())
         await desk.do("DEL", desk.keys.lock(job_id))
@@ -89,13 +94,13 @@ async def test_thread_is_told_that_its_lock_is_lost(desk: Desk) -> None:
 
     def work(_: Job, ctx: ThreadContext) -> str:
         inside.set()
-        assert ctx.cancelled.wait(20)
+        assert ctx.cancelled.wait(DEADLINE_S)
         return "too late"
 
     job_id = await desk.add()
-    async with desk.working(work, lock_duration=200, skip_stalled_check=True) as worker:
+    async with desk.working(work, lock_duration=LOCK_MS, skip_stalled_check=True) as worker:
         lost = gathered(worker, "lock_lost", 1)
-        await happens(asyncio.to_thread(inside.wait, 20))
+        await happens(asyncio.to_thread(inside.wait, DEADLINE_S))
         await desk.do("DEL", desk.keys.lock(job_id))
         await happens(lost)
         await happens(worker.pause())
@@ -122,12 +127,12 @@ async def test_lock_lost_at_the_very_end(desk: Desk) -> None:
 
 
 async def test_long_plain_function_keeps_its_lock(desk: Desk) -> None:
-    """A plain function that sleeps four times the lock's life runs once, beside a worker that looks often (pain 2)."""
+    """A plain function that sleeps through two lock lives runs once, beside a worker that looks often (pain 2)."""
     runs: list[str] = []
 
     def work(job: Job) -> str:
         runs.append(job.id)
-        time.sleep(2.8)
+        time.sleep(2.5 * LOCK_MS / 1000)
         return "done"
 
     job_id = await desk.add()
@@ -139,18 +144,18 @@ async def test_long_plain_function_keeps_its_lock(desk: Desk) -> None:
 
 
 async def test_blocked_loop_keeps_locks_and_is_warned_of(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
-    """A coroutine that blocks the loop for four lock lives keeps its lock, and a warning names the time (pain 2)."""
+    """A coroutine that blocks the loop for two lock lives keeps its lock, and a warning names the time (pain 2)."""
     inside = threading.Event()
 
     async def block(_: Job) -> str:
         inside.set()
-        time.sleep(2.8)  # noqa: ASYNC251  # the mistake under test
+        time.sleep(2.5 * LOCK_MS / 1000)  # noqa: ASYNC251  # the mistake under test
         return "from the blocked loop"
 
     other = desk.worker(nothing, **SHORT)
 
     def watch() -> None:
-        inside.wait(20)
+        inside.wait(DEADLINE_S)
         other.run_sync()
 
     watching = threading.Thread(target=watch)
@@ -166,7 +171,8 @@ async def test_blocked_loop_keeps_locks_and_is_warned_of(desk: Desk, caplog: pyt
     assert job.return_value == "from the blocked loop"
     assert (job.attempts_started, job.stalled_count) == (1, 0)
     warnings = [record.getMessage() for record in caplog.records if "blocked" in record.getMessage()]
-    assert any("blocked for 2." in text and job_id in text for text in warnings), warnings
+    told = [re.search(r"blocked for (\d+\.\d+) s", text) for text in warnings if job_id in text]
+    assert max(float(found[1]) for found in told if found) > 2 * LOCK_MS / 1000, warnings
 
 
 async def test_many_locks_are_renewed_in_one_call(desk: Desk) -> None:
@@ -202,15 +208,15 @@ async def test_without_renewal_locks_run_out(desk: Desk) -> None:
 
     async def work(job: Job, ctx: Context) -> int:
         before = int(await desk.do("PTTL", desk.keys.lock(job.id)))
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(1.7)
         between = int(await desk.do("PTTL", desk.keys.lock(job.id)))
         await ctx.extend(60_000)
         after = int(await desk.do("PTTL", desk.keys.lock(job.id)))
-        assert between < before <= 400
+        assert between < 1_400 < before
         return after
 
     job_id = await desk.add()
-    await desk.worker(work, skip_lock_renewal=True, lock_duration=400).run(until="drained")
+    await desk.worker(work, skip_lock_renewal=True, lock_duration=3_000).run(until="drained")
 
     assert (await desk.job(job_id)).return_value > 50_000
 
@@ -319,7 +325,7 @@ async def test_job_that_came_too_late_is_not_run(server: Server, desk: Desk) -> 
         await desk.add("before: teaches the server the scripts")
         await desk.worker(nothing, **SHORT).run(until="drained")
         ids = await desk.add_many(2)
-        async with through.working(work, lock_duration=700, skip_stalled_check=True) as late:
+        async with through.working(work, lock_duration=LOCK_MS, skip_stalled_check=True) as late:
             lost, failed = gathered(late, "lock_lost", 1), gathered(late, "failed", 1)
             await happens(begun.wait())
             await asyncio.to_thread(proxy.hold, "down")

@@ -16,7 +16,8 @@ from echomq import Job, job_logger
 from echomq.aio.log_rows import LogRows
 from echomq.errors import ConnectionLost
 from echomq.logs import JobFields, JobLogHandler, add_job_fields
-from support.desk import DEADLINE_S, Desk, gathered, happens
+from support.desk import Desk, gathered, happens
+from support.limits import DEADLINE_S
 from support.servers import Server
 
 shop = logging.getLogger("shop")

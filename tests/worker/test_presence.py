@@ -15,13 +15,14 @@ from echomq.version import __version__
 from support.desk import Desk, until
 
 
-async def _told(desk: Desk, count: int) -> list[WorkerDetails]:
+async def _told(desk: Desk, count: int, running: int | None = None) -> list[WorkerDetails]:
+    """What workers tell, once there are so many, and each runs so many jobs (None: any number)."""
     found: list[WorkerDetails] = []
 
     async def reached() -> bool:
         async with Queue(desk.keys.queue, desk.connection, prefix=desk.keys.prefix, write_meta=False) as queue:
             found[:] = await queue.get_worker_details()
-        return len(found) == count
+        return len(found) == count and all(running in (None, worker.running_count) for worker in found)
 
     await until(reached)
     return found
@@ -37,7 +38,7 @@ async def test_worker_tells_of_itself(desk: Desk) -> None:
     before_ms = time.time() * 1000
     job_id = await desk.add()
     async with desk.working(process, name="ada", concurrency=3, lock_duration=400) as worker:
-        [details] = await _told(desk, 1)
+        [details] = await _told(desk, 1, running=1)
         leave.set()
         expires_ms = await desk.do("PTTL", f"{desk.keys.base}echomq:worker:{details.id}")
     after = await _told(desk, 0)

@@ -14,6 +14,7 @@ from echomq import Delay, Job, RateLimited, Unrecoverable, UsageError, Wait, Wai
 from echomq.aio.context import Context, ThreadContext, current_context
 from echomq.current import job_logger
 from support.desk import Desk, gathered, happens
+from support.limits import AT_ONCE_S
 
 
 async def test_async_function_runs_on_the_loop(desk: Desk) -> None:
@@ -286,10 +287,10 @@ async def test_rate_limited_job_comes_back(desk: Desk) -> None:
             raise RateLimited(300)
 
     await desk.add()
-    await desk.worker(limited_once, limiter={"max": 100, "duration": 1_000}).run(until="drained")
+    await desk.worker(limited_once, limiter={"max": 100, "duration": 1_000}, drain_delay=30_000).run(until="drained")
 
     assert await desk.counts() == {"completed": 1}
-    assert 0.28 < starts[1] - starts[0] < 1.5
+    assert 0.28 < starts[1] - starts[0] < AT_ONCE_S
 
 
 async def test_cancelled_error_of_a_job_is_a_failed_attempt(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,16 +13,8 @@ import echomq
 from echomq import Job, UsageError, WorkerGroup
 from support.blocking import AwaitedGroup, in_thread
 from support.desk import Desk, gathered, happens
+from support.limits import AT_ONCE_S, at_once
 from support.servers import Server
-
-AT_ONCE_S = 2.0
-
-
-@contextlib.contextmanager
-def _at_once() -> Iterator[None]:
-    begun = time.monotonic()
-    yield
-    assert time.monotonic() - begun < AT_ONCE_S
 
 
 async def nothing(_: Job) -> None:
@@ -64,7 +55,7 @@ async def test_end_before_the_beginning(desk: Desk, wish: str, until: Any) -> No
     if asyncio.iscoroutine(wished):
         await wished
 
-    with _at_once():
+    with at_once():
         await happens(worker.run(until))
 
     assert told == ["closing", "closed"]
@@ -82,7 +73,7 @@ async def test_end_of_a_run_that_is_about_to_begin(desk: Desk, wish: str) -> Non
     if wished is not None:
         await wished
 
-    with _at_once():
+    with at_once():
         await happens(running)
     assert await desk.counts() in ({"waiting": 1}, {"completed": 1})  # a thread may have begun already
 
@@ -114,7 +105,7 @@ async def test_closed_worker_that_ran_does_not_run(desk: Desk, first: str) -> No
         worker.stop()
     await worker.close()
     for _ in range(2):
-        with _at_once(), pytest.raises(UsageError, match="was closed; make another"):
+        with at_once(), pytest.raises(UsageError, match="was closed; make another"):
             await worker.run()
         worker.stop()
     assert await desk.counts() == {"waiting": 1}
@@ -159,7 +150,7 @@ async def test_steered_before_and_after(desk: Desk) -> None:
     assert (worker.cancel("1"), worker.cancel_all(), worker.silent_for_s) == (False, 0, None)
     await happens(worker.pause())
     for _ in range(2):
-        with _at_once():
+        with at_once():
             await worker.close()
 
 
@@ -171,7 +162,7 @@ async def test_closed_by_several_at_once(desk: Desk) -> None:
     running = asyncio.ensure_future(worker.run())
     await happens(long.inside.wait())
 
-    with _at_once():
+    with at_once():
         await happens(asyncio.gather(*(worker.close(timeout) for timeout in (60_000, None, 0))))
     await happens(running)
     assert await desk.counts() == {"waiting": 1}
@@ -202,7 +193,7 @@ async def test_end_while_a_take_is_under_way(desk: Desk, server: Server, caplog:
         worker.resume()
         worker.stop(0)
         await happens(closing)
-        await happens(running, 5)
+        await happens(running, AT_ONCE_S)
         server.resume()
 
     (told,) = [record.getMessage() for record in caplog.records]
@@ -321,7 +312,7 @@ async def test_lost_loop(redis_server: Server, prefix: str) -> None:
 async def test_loop_in_a_loop(desk: Desk) -> None:
     """``run_sync`` where an event loop runs already is refused with what to call instead."""
     for runnable in (desk.worker(nothing), WorkerGroup({"work": nothing}, desk.url)):
-        with _at_once(), pytest.raises(UsageError, match=r"await run\(\)"):
+        with at_once(), pytest.raises(UsageError, match=r"await run\(\)"):
             runnable.run_sync()
 
 
@@ -330,7 +321,7 @@ async def test_fetch_in_two_loops(desk: Desk) -> None:
     worker = desk.worker(None)
     assert await worker.fetch(100) is None
 
-    with _at_once(), pytest.raises(UsageError, match="another event loop"):
+    with at_once(), pytest.raises(UsageError, match="another event loop"):
         await asyncio.to_thread(lambda: asyncio.run(worker.fetch(60_000)))
     await worker.close()
 
@@ -340,7 +331,7 @@ async def test_stop_before_a_fetch(desk: Desk) -> None:
     await desk.add()
     worker = desk.worker(None)
     worker.stop()
-    with _at_once():
+    with at_once():
         assert await happens(worker.fetch()) is None
     async with await happens(worker.fetch()) as fetched:
         assert fetched.job.name == "work"
@@ -361,9 +352,9 @@ async def test_group_that_ends_before_the_beginning(desk: Desk, wish: str, kind:
     if asyncio.iscoroutine(wished):
         await wished
 
-    with _at_once():
+    with at_once():
         await happens(group.run())
-    with _at_once(), pytest.raises(UsageError, match="ran before"):
+    with at_once(), pytest.raises(UsageError, match="ran before"):
         await group.run()
     assert await desk.counts() == {"waiting": 1}
     await group.close()
