@@ -114,7 +114,10 @@ def faults(session: nox.Session, servers: str) -> None:
 
 @nox.session
 def soak(session: nox.Session) -> None:
-    """Work 100,000 jobs through a storm of faults, 20 minutes; ``-- --minutes 2 --jobs 5000`` changes that."""
+    """Work 100,000 jobs through a storm of faults, 20 minutes; ``-- --minutes 2 --jobs 5000`` changes that.
+
+    ``-- --topology sentinel`` and ``-- --topology cluster`` choose other servers than a single one.
+    """
     _prepare(session)
     session.run("python", "-m", "chaos.soak", *session.posargs, env={"PYTHONPATH": "tests"})
 
