@@ -122,7 +122,7 @@ class Fleet:
         member = self._join(f"w{number}", self.plan.skews[number % len(self.plan.skews)])
         member.worker = Worker("q", partial(self._process), Link(member.road), **self.plan.options)
         self.universe.tell(member.process.name, "starts")
-        member.process.start(self._employ(member, member.worker))
+        member.process.start(partial(self._employ, member, member.worker))
         return member
 
     async def _employ(self, member: _Member, worker: Worker) -> None:
@@ -247,12 +247,12 @@ class Fleet:
         worker = member.worker
         assert worker is not None
         self.universe.tell(member.process.name, f"closes within {timeout_ms} ms")
-        member.process.start(worker.close(timeout_ms))
+        member.process.start(partial(worker.close, timeout_ms))
 
     def _pause(self, fault: Fault, member: _Member) -> None:
         worker = member.worker
         if worker is not None:
-            member.process.start(_rest(worker, fault.length_ms))
+            member.process.start(partial(_rest, worker, fault.length_ms))
 
     def _heal(self) -> None:
         self.universe.tell("FAULTS", "are over")
@@ -286,7 +286,7 @@ class Fleet:
             for number in range(len(self.plan.skews)):
                 self.members.append(self._hire(number))
             self.members.append(self._join("producer", 0))
-            self.members[-1].process.start(self._produce(self.members[-1]))
+            self.members[-1].process.start(partial(self._produce, self.members[-1]))
             for fault in self.plan.faults:
                 self.universe.at(fault.at_ms, partial(self._strike, fault))
             self.universe.at(_QUIET_MS, self._heal)

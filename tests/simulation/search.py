@@ -58,12 +58,14 @@ def search(wire: Wire, seeds: Iterable[int], seconds: float, is_over: Callable[[
 
 @contextmanager
 def _collecting_seldom() -> Iterator[None]:
-    """Let the collector of cycles run a hundred times less often: a simulation is small, and gone after a moment."""
+    """Let the collector of cycles run a hundred times less often, and leave alone what is there already."""
     before = gc.get_threshold()
     gc.set_threshold(before[0] * 100, *before[1:])
+    gc.freeze()
     try:
         yield
     finally:
+        gc.unfreeze()
         gc.set_threshold(*before)
 
 

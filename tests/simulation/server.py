@@ -90,9 +90,9 @@ class Wire:
         *_, look, glance = self.ask([("SCRIPT", "LOAD", text) for text in (*texts, _LOOK, _GLANCE)])
         self.look, self.glance = look.decode(), glance.decode()
 
-    def ask(self, lines: Iterable[Parts]) -> list[Any]:
-        """Send lines in one write and return as many replies."""
-        packed = [hiredis.pack_command(cast("Any", line)) for line in lines]
+    def ask(self, lines: Iterable[Parts | bytes]) -> list[Any]:
+        """Send lines, packed or not, in one write and return as many replies."""
+        packed = [line if isinstance(line, bytes) else _packed(line) for line in lines]
         self._socket.sendall(b"".join(packed))
         replies: list[Any] = []
         while len(replies) < len(packed):
@@ -106,6 +106,10 @@ class Wire:
     def close(self) -> None:
         """Close it."""
         self._socket.close()
+
+
+def _packed(line: Parts) -> bytes:
+    return cast("bytes", hiredis.pack_command(cast("Any", line)))
 
 
 def _connected(address: str | tuple[str, int]) -> socket.socket:
@@ -162,6 +166,7 @@ class Store:
     ended: int = 0
     on_their_way: int = 0
     _glanced: tuple[str, ...] = attrs.field(init=False)
+    _usual_glance: bytes = attrs.field(init=False)
     _expiries: dict[str, float] = attrs.field(factory=dict)
     _waiters: list[Waiter] = attrs.field(factory=list)
     _has_marker: bool = False
@@ -173,6 +178,7 @@ class Store:
         counted = (keys.marker, keys.completed, keys.failed)
         expiring = (keys.limiter, keys.stalled_check, *(f"{keys.job(job_id)}:lock" for job_id in self.job_ids))
         self._glanced = (*counted, *expiring)
+        self._usual_glance = _packed(self._glance_at(self._glanced))
         self.wire.ask([("FLUSHDB",)])
 
     def run(self, request: Request[Any] | Batch) -> Any:
@@ -188,8 +194,7 @@ class Store:
         if self.keys.limiter in self._expiries:  # the scripts read how much of it is left
             self._limit_left_ms = math.ceil(self._expiries[self.keys.limiter] - self.universe.now_ms)
             before.append(("PEXPIRE", self.keys.limiter, self._limit_left_ms))
-        glanced = [*self._glanced, *_expiring(request)]
-        after: list[Parts] = [("EVALSHA", self.wire.glance, len(glanced), *glanced)]
+        after: list[Parts | bytes] = [self._glance(_expiring(request))]
         if self.is_look_due():
             after.append(self._whole_look)
         if isinstance(request, Batch):
@@ -201,11 +206,17 @@ class Store:
         """Read everything now."""
         self._see(self.wire.ask([self._whole_look])[0])
 
+    def _glance(self, more: list[str]) -> Parts | bytes:
+        return self._usual_glance if not more else self._glance_at((*self._glanced, *more))
+
+    def _glance_at(self, keys: tuple[str, ...]) -> Parts:
+        return ("EVALSHA", self.wire.glance, len(keys), *keys)
+
     @property
     def _whole_look(self) -> Parts:
         return ("EVALSHA", self.wire.look, 0, self._last_event)
 
-    def _batch(self, before: list[Parts], exchange: Exchange, after: list[Parts]) -> Any:
+    def _batch(self, before: list[Parts], exchange: Exchange, after: list[Parts | bytes]) -> Any:
         try:
             exchange.send(self._asked(before, next(exchange), after))
         except StopIteration as done:
@@ -214,7 +225,7 @@ class Store:
             return error
         raise AssertionError("the server knows all scripts, so nothing is sent twice")
 
-    def _asked(self, before: list[Parts], lines: list[Parts], after: list[Parts]) -> list[Any]:
+    def _asked(self, before: list[Parts], lines: list[Parts], after: list[Parts | bytes]) -> list[Any]:
         replies = self.wire.ask([*before, *lines, *after])
         glance, *looks = replies[len(before) + len(lines) :]
         self._notice(*glance)

@@ -80,7 +80,7 @@ def test_planted_fault_is_found(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> 
         return complete(job, value, **{**more, "take": Take(token=NO_LOCK, lock_ms=more["take"].lock_ms)})
 
     monkeypatch.setattr(settling, "complete", regardless)
-    done = search(wire, itertools.count(), 30)
+    done = search(wire, range(100), 60)
 
     assert done.seed is not None
     found = looked_into(wire, done.seed)

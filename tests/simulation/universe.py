@@ -56,9 +56,9 @@ class Process:
     def __attrs_post_init__(self) -> None:
         self.loop = Loop(self)
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let its event loop run a coroutine."""
-        self.universe.at(self.universe.now_ms, lambda: self.loop.create_task(work), self, in_loop=True)
+    def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Let its event loop run a coroutine, which is made when its turn comes: it may never come."""
+        self.universe.at(self.universe.now_ms, lambda: self.loop.create_task(work()), self, in_loop=True)
 
 
 @attrs.define(eq=False)
@@ -82,6 +82,7 @@ class Universe:
     is_over: bool = False
     _events: "list[_Event]" = attrs.field(factory=list)
     _count: int = 0
+    _running: asyncio.AbstractEventLoop | None = None
 
     def at(
         self, when: float, event: Callable[[], object], owner: Process | None = None, *, in_loop: bool = False
@@ -106,10 +107,13 @@ class Universe:
     def run(self, is_done: Callable[[], bool], until_ms: float) -> bool:
         """Let time pass until something holds, or until a moment; tell whether it holds."""
         events, step = self._events, self._step
-        while not is_done():
-            if not events or events[0][0] > until_ms:
-                return False
-            step()
+        try:
+            while not is_done():
+                if not events or events[0][0] > until_ms:
+                    return False
+                step()
+        finally:
+            self._enter(None, None)
         return True
 
     def _step(self) -> None:
@@ -125,13 +129,15 @@ class Universe:
             if later > when:  # what was due first comes first, however late
                 heapq.heappush(self._events, (later, planned, order, owner, in_loop, event))
                 return
+        self._enter(owner, owner.loop.as_loop if owner is not None and in_loop else None)
+        event()
+
+    def _enter(self, owner: Process | None, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Let what comes be done by a process, in its event loop or outside of it."""
         self.current = owner
-        asyncio_events._set_running_loop(owner.loop.as_loop if owner is not None and in_loop else None)
-        try:
-            event()
-        finally:
-            asyncio_events._set_running_loop(None)
-            self.current = None
+        if loop is not self._running:
+            asyncio_events._set_running_loop(loop)
+            self._running = loop
 
     def wind_up(self, processes: list[Process]) -> None:
         """End the tasks of all processes, so that nothing is left for the collector to complain of."""
