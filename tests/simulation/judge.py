@@ -103,7 +103,7 @@ class Judge:
         made, started = int(fields.get("atm", 0)), int(fields.get("ats", 0))
         if made > started:
             yield f"made {made} attempts but started {started} times"
-        if made > work.attempts_made and "failedReason" not in fields:
+        if made > work.attempts_made and fields.get("failedReason") != _TOO_OFTEN:
             yield f"made {made} attempts, not at most {work.attempts_made}"
         if started != self._starts[work.id]:
             yield f"started {started} times, as events tell {self._starts[work.id]} times"
@@ -116,6 +116,8 @@ class Judge:
     def _wrong_in_the_end(self, work: Work) -> Iterator[str]:
         fields, state = self._fields(work.id), self._state(work.id)
         reason = fields.get("failedReason")
+        if self._ends[work.id] != 1:
+            yield f"ended {self._ends[work.id]} times, as events tell"
         if reason == _TOO_OFTEN and state == "failed" and self.plan.options["max_stalled_count"] == 1:
             return
         expected = "failed" if work.is_doomed else "completed"
@@ -126,8 +128,6 @@ class Judge:
             yield f"made {fields['atm']} attempts, not {work.attempts_made}"
         if not self.runs[work.id]:
             yield "never ran"
-        if self._ends[work.id] != 1:
-            yield f"ended {self._ends[work.id]} times, as events tell"
         if not work.is_doomed and msgspec.json.decode(fields["returnvalue"]) != work.id:
             yield f"returned {fields['returnvalue']}"
         processed = self._keyspace.get(f"{self.keys.job(work.id)}:processed", {"value": {}})["value"]
