@@ -16,9 +16,8 @@ from echomq.cli.rates import Rates, rates
 from echomq.cli.tables import span
 from echomq.events import Added, Completed, Event, Failed, Waiting
 from support.command_line import echomq, running, until
+from support.limits import DEADLINE_S
 from support.servers import Server
-
-WITHIN_S = 30.0
 
 
 @attrs.frozen(kw_only=True)
@@ -230,7 +229,31 @@ NOT_THERE: tuple[tuple[str, ...], ...] = (
     ("flow", "mali", "1"),
     *((look, "mail", "mali") for look in ("counts", "metrics", "workers", "doctor")),
     ("top", "mali", "--count", "1"),
+    ("queues", "drain", "mali"),  # before anybody is asked
+    ("jobs", "remove", "mali", "--all"),
 )
+
+
+def test_no_is_an_answer(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is asked and says no has changed nothing, is told so, and the exit code is that of what was not done."""
+    answers = io.StringIO("n\n")
+    monkeypatch.setattr(answers, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", answers)
+    with terminal.queue() as queue:
+        queue.add("a")
+
+        assert "nothing was done" in terminal.refused("queues", "drain", "mail", code=1)
+        assert queue.count() == 1
+
+
+def test_job_that_is_elsewhere(terminal: Terminal) -> None:
+    """A job that cannot be retried or promoted where it is, is told with where it is."""
+    with terminal.queue() as queue:
+        job_id = queue.add("a").id
+
+    assert f"job {job_id} is waiting, not failed" in terminal.run("jobs", "retry", "mail", job_id, code=1)
+    told = terminal.read("jobs", "promote", "mail", job_id, code=1)
+    assert told["refused"] == {job_id: f"job {job_id} is waiting, not delayed"}
 
 
 def test_queue_that_is_not_there(terminal: Terminal) -> None:
@@ -245,6 +268,8 @@ def test_queue_that_is_not_there(terminal: Terminal) -> None:
     assert list(terminal.read("counts")) == ["mail"]
 
     elsewhere = attrs.evolve(terminal, prefix=f"{terminal.prefix}-empty")
+    assert elsewhere.run("counts") == f"no queue with the prefix '{elsewhere.prefix}' was found\n"
+    assert elsewhere.run("check", "mail") == "well: queue mail can be read; it holds nothing yet\n"
     assert ", nor any other; look at --prefix and --url" in elsewhere.refused("jobs", "find", "mail")
 
 
@@ -275,11 +300,11 @@ def test_queue_without_jobs(terminal: Terminal) -> None:
         worker.on("ready", ready.set)
         thread = threading.Thread(target=worker.run)
         thread.start()
-        assert ready.wait(WITHIN_S)
-        assert "new: 1" in terminal.run("workers", "new")
+        assert ready.wait(DEADLINE_S)
+        assert "new: 1 connected" in terminal.run("workers", "new")
         assert terminal.read("counts", "new")["new"]["waiting"] == 0
         worker.close()
-        thread.join(WITHIN_S)
+        thread.join(DEADLINE_S)
 
 
 def test_job_is_shown(terminal: Terminal) -> None:
@@ -402,7 +427,7 @@ def test_top_shows_what_runs(terminal: Terminal) -> None:
 
     def slow(_: Job) -> None:
         started.set()
-        assert may_end.wait(WITHIN_S)
+        assert may_end.wait(DEADLINE_S)
 
     with terminal.queue() as queue:
         queue.add("slow")
@@ -411,12 +436,12 @@ def test_top_shows_what_runs(terminal: Terminal) -> None:
             thread = threading.Thread(target=worker.run, kwargs={"until": "drained"})
             thread.start()
             try:
-                assert started.wait(WITHIN_S)
+                assert started.wait(DEADLINE_S)
                 look = terminal.read("top", "--count", "1", "--interval", "0.2")
                 shown = terminal.run("top", "mail", "--count", "1", "--interval", "0.2")
             finally:
                 may_end.set()
-                thread.join(WITHIN_S)
+                thread.join(DEADLINE_S)
 
     assert (look["queue"], look["counts"]["active"], look["counts"]["waiting"]) == ("mail", 1, 1)
     assert [(job["name"], job["by"]) for job in look["running"]] == [("slow", "ada")]
@@ -437,15 +462,25 @@ def test_top_goes_on_until_it_is_ended(terminal: Terminal, tmp_path: Any) -> Non
             until(lambda: command.said.count("\n") > 1, command)
             for _ in range(20):
                 queue.add("a")
-            until(
-                lambda: any(json.loads(line)["per_second"]["added"] > 0 for line in command.said.splitlines()), command
-            )
+            until(lambda: any(line["per_second"]["added"] > 0 for line in lines_of(command.said)), command)
             with terminal.queue("later") as later:
                 later.add("a")
             until(lambda: '"later"' in command.said, command)
             command.process.send_signal(2)
             assert command.wait() == 130
             assert "Traceback" not in command.said
+
+
+def test_top_leaves_what_was_seen_last(terminal: Terminal, tmp_path: Any) -> None:
+    """In a terminal, whose screen of before comes back at Ctrl-C, the last look is shown below it."""
+    arguments = ("top", "--interval", "0.1", "--url", terminal.url, "--prefix", terminal.prefix)
+    with terminal.queue() as queue, running(*arguments, folder=tmp_path, TTY_COMPATIBLE="1", TERM="xterm") as command:
+        queue.add("first")
+        until(lambda: "mail" in command.said, command)
+        command.process.send_signal(2)
+        assert command.wait() == 130
+
+    assert "mail" in command.said.rpartition("\x1b[?1049l")[2]
 
 
 def test_rates() -> None:

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from echomq import codec, rerun, sync
-from echomq.errors import JobNotFound, ProtocolError, ScriptError, UsageError
+from echomq.errors import JobNotFound, JobNotInState, ProtocolError, ScriptError, UsageError
 from echomq.states import JobState
 
 from . import FAILURE
@@ -145,9 +145,9 @@ def remove(
     """Remove jobs of QUEUE, with their children; running ones are refused."""
     filters = search_options(name=name, data=data, reason=reason, since=since, until=until)
     choice = Choice(queue, JobState.of(state), ids, everything, filters, limit, dry_run, as_json)
-    if not choice.ids and not dry_run:
-        ask(f"Remove {choice.state.value} jobs of queue {queue} for good?", yes)
     with open_queue(url, queue, prefix) as opened:
+        if not choice.ids and not dry_run:
+            ask(f"Remove {choice.state.value} jobs of queue {queue} for good?", yes)
 
         def remove_one(job_id: str) -> None:
             if opened.get_job(job_id) is None:  # removing nothing is no error to the server, but a typo here
@@ -187,6 +187,8 @@ def _carry_out(
         try:
             act(job_id)
             good.append(job_id)
+        except JobNotInState:
+            refused[job_id] = f"job {job_id} is {queue.get_job_state(job_id).value}, not {choice.state.value}"
         except ScriptError as error:
             refused[job_id] = str(error)
     _tell(choice, done, good, refused, hint=hint)

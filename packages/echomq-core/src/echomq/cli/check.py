@@ -18,15 +18,20 @@ from echomq.diagnosis.nodes import Layout, find_masters
 from echomq.driver import Connection
 from echomq.errors import DriverError, EchoMQError, ServerRefused, UsageError
 from echomq.keys import Keys
+from echomq.plans import ask_all
 from echomq.serving import parse_place
 from echomq.sync import connect
 from echomq.sync.run import perform
 from echomq.watching import latency
 
 from . import FAILURE
+from .opening import exists
 from .parameters import PREFIX, Prefix, Url, duration_ms, lasting_url
 
 __all__ = ["check"]
+
+_TELLING_MS = 500
+"""What is left of the deadline to tell why nothing was answered before it."""
 
 
 def check(
@@ -55,7 +60,8 @@ def check(
         told = _in_time(limit_ms, lambda: _ask_probe(place, limit_ms / 1000))
     else:
         named, keys = lasting_url(url), None if queue is None else Keys(queue, prefix)
-        told = _in_time(limit_ms, lambda: _ask_server(connect(named), keys, workers, oldest_ms, limit_ms))
+        within_ms = max(1, limit_ms - min(limit_ms // 5, _TELLING_MS))
+        told = _in_time(limit_ms, lambda: _ask_server(connect(named), keys, workers, oldest_ms, within_ms))
     print(told)
 
 
@@ -137,8 +143,12 @@ def _ask_server(connection: Connection, keys: Keys | None, workers: int, oldest_
         _ask_one(connection, None if keys is None else keys.marker, limit_ms)
         if keys is None:
             return "well: the server answers"
-        is_paused = connection.send(queue_calls.is_paused(keys), deadline_ms=limit_ms)
+        is_there, is_paused = perform(
+            connection, ask_all([exists(keys), queue_calls.is_paused(keys)]), deadline_ms=limit_ms
+        )
         told = f"well: queue {keys.queue} can be read{', and is paused' if is_paused else ''}"
+        if not is_there:
+            told += "; it holds nothing yet"
         if workers:
             found = len(connection.send(get_workers(keys), deadline_ms=limit_ms))
             if found < workers:

@@ -17,7 +17,7 @@ from echomq.keys import Keys
 from .connecting import connected
 from .console import Cut, open_console, print_table
 from .looking import counted
-from .opening import named_or_all
+from .opening import named_or_all, none_found
 from .parameters import PREFIX, AnyQueues, Prefix, Url
 from .tables import COLOURS, NAME_WIDTH, bare_table
 
@@ -45,8 +45,10 @@ def counts(
             print(json.dumps(_count(connection, keys)))
         elif watch:
             _watch(connection, keys, interval)
-        else:
+        elif keys:
             print_table(_table(_count(connection, keys)))
+        else:
+            print(none_found(prefix))
 
 
 def _watch(connection: Connection, keys: Sequence[Keys], interval_s: float) -> None:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 
 from echomq import diagnosis, sync, watching
+from echomq.call import Command
 from echomq.calls.remove import count_existing
 from echomq.driver import Connection
 from echomq.errors import ServerRefused, UsageError
@@ -13,7 +14,7 @@ from echomq.sync.run import perform
 
 from .connecting import connected
 
-__all__ = ["all_queues", "must_exist", "named_or_all", "open_queue"]
+__all__ = ["all_queues", "exists", "must_exist", "named_or_all", "none_found", "open_queue"]
 
 _BUDGET = 1_000_000
 _NAMED_QUEUES = 10
@@ -51,6 +52,11 @@ def all_queues(connection: Connection, prefix: str) -> list[Keys]:
     return [Keys(name, prefix) for name in perform(connection, diagnosis.find_queues(prefix, budget=_BUDGET))]
 
 
+def none_found(prefix: str) -> str:
+    """Say that a prefix has no queue."""
+    return f"no queue with the prefix {prefix!r} was found"
+
+
 def must_exist(connection: Connection, queues: Sequence[Keys]) -> None:
     """Refuse queues that neither hold anything nor have a worker.
 
@@ -63,10 +69,14 @@ def must_exist(connection: Connection, queues: Sequence[Keys]) -> None:
             raise UsageError(f"there is no queue {keys.queue!r} with the prefix {keys.prefix!r}{_told(keys, known)}")
 
 
-def _exists(connection: Connection, keys: Keys) -> bool:
+def exists(keys: Keys) -> Command[int]:
+    """Ask whether a queue holds anything: how many kinds of keys."""
     places = (keys.wait, keys.active, keys.prioritized, keys.delayed, keys.waiting_children, keys.paused)
-    ends = (keys.completed, keys.failed, keys.repeat, keys.meta, keys.id_counter, keys.events)
-    if connection.send(count_existing((*places, *ends))):
+    return count_existing((*places, keys.completed, keys.failed, keys.repeat, keys.meta, keys.id_counter, keys.events))
+
+
+def _exists(connection: Connection, keys: Keys) -> bool:
+    if connection.send(exists(keys)):
         return True
     try:
         return bool(perform(connection, watching.workers(keys)))  # it waits for the first job

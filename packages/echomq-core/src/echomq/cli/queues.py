@@ -16,7 +16,7 @@ from echomq.states import JobState
 from .connecting import connected
 from .console import open_console, print_table
 from .looking import Look, look
-from .opening import must_exist, named_or_all
+from .opening import must_exist, named_or_all, none_found
 from .parameters import PREFIX, AnyQueues, Prefix, Url, duration_ms
 from .rates import Rates
 from .tables import NAME_WIDTH, ask, bare_table, span
@@ -42,7 +42,7 @@ def list_queues(
     elif looks:
         print_table(queues_table(looks))
     else:
-        print(f"no queue with the prefix {prefix!r} was found")
+        print(none_found(prefix))
 
 
 def pause(queues: Named, url: Url = None, prefix: Prefix = PREFIX) -> None:
@@ -67,8 +67,7 @@ def drain(
     prefix: Prefix = PREFIX,
 ) -> None:
     """Remove all jobs of QUEUE that wait; running and finished ones stay."""
-    ask(f"Remove all waiting jobs of {', '.join(queues)} for good?", yes)
-    for opened in _each(url, queues, prefix):
+    for opened in _each(url, queues, prefix, f"Remove all waiting jobs of {', '.join(queues)} for good?", yes):
         before = opened.count()
         opened.drain(delayed=delayed)
         print(f"queue {opened.name}: {max(before - opened.count(), 0):,} jobs removed")
@@ -85,8 +84,7 @@ def clean(
 ) -> None:
     """Remove jobs of one state, completed unless said otherwise, from QUEUE, in short steps."""
     grace_ms, where = duration_ms("--older-than", older_than), JobState.of(state)
-    ask(f"Remove {where.value} jobs of {', '.join(queues)} for good?", yes)
-    for opened in _each(url, queues, prefix):
+    for opened in _each(url, queues, prefix, f"Remove {where.value} jobs of {', '.join(queues)} for good?", yes):
         with open_console(stderr=True).status(Text(f"queue {opened.name}")) as status:
 
             def told(count: int, queue: sync.Queue = opened, status: Any = status) -> None:
@@ -104,8 +102,7 @@ def obliterate(
     prefix: Prefix = PREFIX,
 ) -> None:
     """Delete QUEUE with all its jobs."""
-    ask(f"Delete queue {queue} with all its jobs for good?", yes)
-    for opened in _each(url, [queue], prefix):
+    for opened in _each(url, [queue], prefix, f"Delete queue {queue} with all its jobs for good?", yes):
         opened.obliterate(force=force)
         print(f"queue {queue} is gone")
 
@@ -174,8 +171,10 @@ def _limits(one: Look) -> str:
     return ", ".join(told)
 
 
-def _each(url: str | None, queues: list[str], prefix: str) -> Iterator[sync.Queue]:
-    """Give the queues one after the other.
+def _each(
+    url: str | None, queues: list[str], prefix: str, question: str | None = None, yes: bool = False
+) -> Iterator[sync.Queue]:
+    """Give the queues one after the other, once it is sure that all exist and that the question is answered.
 
     Raises:
         UsageError: There is no queue of that name: a change to it would make one.
@@ -183,4 +182,6 @@ def _each(url: str | None, queues: list[str], prefix: str) -> Iterator[sync.Queu
     with connected(url) as connection:
         opened = [sync.Queue(name, connection, prefix=prefix, write_meta=False) for name in queues]
         must_exist(connection, [queue.keys for queue in opened])
+        if question is not None:
+            ask(question, yes)
         yield from opened

@@ -89,8 +89,8 @@ def _facts(job: Job) -> Iterator[tuple[str, str]]:
     if job.finished_on is not None:
         took_ms = (job.finished_on_ms or 0) - (job.processed_on_ms or 0)
         yield "finished", f"{job.finished_on:%Y-%m-%d %H:%M:%S}Z, after {max(took_ms, 0):,} ms"
-    yield "attempts", f"{job.attempts_made} of {max(job.options.attempts, 1)}, started {job.attempts_started} times"
-    yield "stalled", f"{job.stalled_count} times" if job.stalled_count else ""
+    yield "attempts", f"{job.attempts_made} of {max(job.options.attempts, 1)}, started {_times(job.attempts_started)}"
+    yield "stalled", _times(job.stalled_count) if job.stalled_count else ""
     yield "priority", str(job.priority or "")
     yield "delay", span(job.delay_ms) if job.delay_ms else ""
     yield "progress", "" if job.progress in (0, None) else json.dumps(job.progress)
@@ -98,6 +98,10 @@ def _facts(job: Job) -> Iterator[tuple[str, str]]:
     yield "parent", job.parent_key or ""
     yield "scheduler", job.scheduler_id or ""
     yield "dedup id", job.deduplication_id or ""
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _block(title: str, text: str) -> Iterator[RenderableType]:

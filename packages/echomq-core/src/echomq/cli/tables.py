@@ -14,6 +14,8 @@ from echomq.errors import ProtocolError, UsageError
 from echomq.job import Job
 from echomq.states import JobState
 
+from . import FAILURE
+
 __all__ = ["COLOURS", "NAME_WIDTH", "ask", "bare_table", "job_json", "jobs_table", "lenient", "span"]
 
 COLOURS: Mapping[JobState, str] = {
@@ -101,13 +103,16 @@ def ask(question: str, yes: bool) -> None:
 
     Raises:
         UsageError: Nobody can be asked.
-        typer.Abort: The answer was no.
+        typer.Exit: The answer was no.
+        typer.Abort: Ctrl-C.
     """
     if yes:
         return
     if not sys.stdin.isatty():
         raise UsageError(f"{question} Pass --yes, since nobody can be asked here")
-    typer.confirm(question, abort=True)
+    if not typer.confirm(question):
+        print("nothing was done", file=sys.stderr)
+        raise typer.Exit(FAILURE)
 
 
 def lenient(raw: bytes | str) -> object:

@@ -85,12 +85,15 @@ def _show(moments: Iterator[Moment]) -> None:
         for moment in moments:
             console.print(_shown(moment))
         return
-    with Live(console=console, auto_refresh=False, screen=True) as live:
-        shown: RenderableType = Text()
-        for moment in moments:
-            shown = _shown(moment)
-            live.update(shown, refresh=True)
-    console.print(shown)  # what was seen last stays when the screen of before comes back
+    shown: RenderableType | None = None
+    try:
+        with Live(console=console, auto_refresh=False, screen=True) as live:
+            for moment in moments:
+                shown = _shown(moment)
+                live.update(shown, refresh=True)
+    finally:
+        if shown is not None:
+            console.print(shown)  # what was seen last stays when the screen of before comes back
 
 
 def _moments(

@@ -49,7 +49,8 @@ def workers(
         print_table(_table(found))
     for keys, count in silent.items():
         if count:
-            console.print(f"{keys.queue}: {count} more connected; of another runtime, or they began just now")
+            more = " more" if any(told for others, told in found if others == keys) else ""
+            console.print(f"{keys.queue}: {count}{more} connected, of another runtime or not heard of yet")
     if not any(told for _, told in found) and not any(silent.values()):
         console.print("no worker was found")
 
