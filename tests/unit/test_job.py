@@ -246,3 +246,14 @@ def test_jobs_are_values() -> None:
     assert (changed.data, changed.id, job.data) == ([1], "3", {"to": "ada"})
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         job.id = "4"  # type: ignore[misc]  # that is the point
+
+
+def test_other_options_before_the_add() -> None:
+    """A job that a plugin gives other options has them, keeps all else, and leaves the first job alone."""
+    options = job_options(delay=5, priority=2)
+    job = Job.from_options(KEYS, "welcome", {"to": "ada"}, options, 7)
+    changed = job.with_options(options.carrying("{}"))
+
+    assert changed == attrs.evolve(job, given_options=options.carrying("{}"))
+    assert (changed.options.telemetry_metadata, changed.delay_ms, changed.data) == ("{}", 5, {"to": "ada"})
+    assert job.options is options

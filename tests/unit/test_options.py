@@ -302,3 +302,17 @@ def test_options_are_values(make: Callable[[], Any]) -> None:
     assert make() == make()
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         make().delay = 5
+
+
+def test_options_that_carry_a_trace() -> None:
+    """Options with the context of a trace are the same otherwise, are sent with it, and leave those before alone."""
+    before = job_options(job_id="a", attempts=3, backoff=Backoff("fixed", 5), extra={"own": 1})
+    sent_before = before.packed
+    carrying = before.carrying("{}")
+
+    assert carrying == job_options(
+        job_id="a", attempts=3, backoff=Backoff("fixed", 5), extra={"own": 1}, telemetry_metadata="{}"
+    )
+    assert carrying.to_wire() == {**before.to_wire(), "tm": "{}"}
+    assert carrying.packed != sent_before == before.packed
+    assert before.telemetry_metadata is None

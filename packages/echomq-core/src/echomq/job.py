@@ -162,6 +162,10 @@ class Job:
         """Return the job as the server numbered it."""
         return _made_of({**self.__dict__, "id": job_id})
 
+    def with_options(self, options: JobOptions) -> "Job":
+        """Return the job, before it is added, with options that decide the same of its fields."""
+        return _made_of({**self.__dict__, "given_options": options, "options": options})
+
     def numbered(self, job_id: str) -> "Job":
         """Do as :meth:`with_id`, for a job that nobody else has seen: its one owner spares the copy."""
         self.__dict__["id"] = job_id

@@ -258,6 +258,14 @@ class JobOptions:
         if self.extra:
             codec.check_json("extra", dict(self.extra))
 
+    def carrying(self, metadata: str) -> "JobOptions":
+        """Return these options with ``telemetry_metadata``, which concerns no other field, so none is checked again."""
+        options = object.__new__(JobOptions)
+        for name in _OPTION_NAMES:
+            object.__setattr__(options, name, getattr(self, name))
+        object.__setattr__(options, "telemetry_metadata", metadata)
+        return options
+
     def to_wire(self) -> dict[str, Any]:
         """Return the options as they are sent and stored: short names, defaults left out but ``attempts``."""
         wire = codec.to_wire(codec.JOB_OPTION_NAMES, self)
@@ -297,6 +305,9 @@ class JobOptions:
         """True if adding such a job looks at no other job: no id of its own, no parent, no deduplication."""
         named = (self.job_id, self.parent, self.deduplication)
         return named == (None, None, None) and self.extra.keys().isdisjoint(("jobId", "parent", "de"))
+
+
+_OPTION_NAMES = tuple(attrs.fields_dict(JobOptions))
 
 
 def job_options(**given: Any) -> JobOptions:

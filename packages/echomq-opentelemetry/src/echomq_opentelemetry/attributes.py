@@ -3,7 +3,6 @@
 Source: protocol spec 05 section 8; OpenTelemetry semantic conventions, messaging.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from echomq.job import Job
@@ -34,25 +33,28 @@ def of_job(job: Job, operation: str, kind: str) -> dict[str, Any]:
         operation: Name of what is done, ``"add"`` or ``"process"``.
         kind: Kind of operation as the semantic conventions name it, ``"send"`` or ``"process"``.
     """
-    told = {
-        **_destination(job.queue_name, operation, kind),
-        "bullmq.job.name": job.name,
-        "bullmq.job.id": job.id,
-        "messaging.message.id": job.id,
-        "bullmq.job.scheduler.id": job.scheduler_id,
-        "bullmq.job.deduplication.key": job.deduplication_id,
-    }
+    told = _destination(job.queue_name, operation, kind)
+    if job.name:
+        told["bullmq.job.name"] = job.name
+    if job.id:
+        told["bullmq.job.id"] = told["messaging.message.id"] = job.id
+    if job.scheduler_id:
+        told["bullmq.job.scheduler.id"] = job.scheduler_id
+    if job.deduplication_id:
+        told["bullmq.job.deduplication.key"] = job.deduplication_id
     if operation == "process":
         told["bullmq.job.attempts.made"] = job.attempts_made + 1
-        told["bullmq.worker.name"] = job.processed_by
-        told["bullmq.job.processed.timestamp"] = job.processed_on_ms
-    return {name: value for name, value in told.items() if value not in (None, "")}
+        if job.processed_by:
+            told["bullmq.worker.name"] = job.processed_by
+        if job.processed_on_ms is not None:
+            told["bullmq.job.processed.timestamp"] = job.processed_on_ms
+    return told
 
 
 def of_operation(operation: Operation) -> dict[str, Any]:
     """Return what a span says of a bulk, a flow or the upsert of a scheduler."""
     jobs = operation.jobs
-    told = dict(_destination(operation.keys.queue, _NAMES[operation.name], "send"))
+    told = _destination(operation.keys.queue, _NAMES[operation.name], "send")
     if operation.scheduler_id is not None:
         return {**told, "bullmq.job.scheduler.id": operation.scheduler_id}
     told["messaging.batch.message_count"] = len(jobs)
@@ -65,7 +67,7 @@ def of_operation(operation: Operation) -> dict[str, Any]:
     }
 
 
-def _destination(queue: str, operation: str, kind: str) -> Mapping[str, Any]:
+def _destination(queue: str, operation: str, kind: str) -> dict[str, Any]:
     return {
         "messaging.system": SYSTEM,
         "messaging.destination.name": queue,

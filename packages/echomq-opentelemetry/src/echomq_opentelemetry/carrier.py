@@ -5,10 +5,11 @@ It is a JSON object of what the propagators write, ``{"traceparent": "00-..."}``
 Source: protocol spec 05 section 8.
 """
 
-import json
-
 from opentelemetry.context import Context
 from opentelemetry.propagate import extract, inject
+
+from echomq.codec import decode_json, encode_json
+from echomq.errors import ProtocolError
 
 __all__ = ["context_of", "metadata_of"]
 
@@ -17,7 +18,7 @@ def metadata_of(context: Context) -> str | None:
     """Return a context as text; None if there is nothing to carry."""
     carrier: dict[str, str] = {}
     inject(carrier, context)
-    return json.dumps(carrier, separators=(",", ":")) if carrier else None
+    return encode_json("the context of a trace", carrier) if carrier else None
 
 
 def context_of(metadata: str | None, present: Context) -> Context:
@@ -27,9 +28,11 @@ def context_of(metadata: str | None, present: Context) -> Context:
         metadata: Written by any client; what cannot be read is left out, for no job may fail by it.
         present: Of the code that has the job.
     """
+    if metadata is None:
+        return present
     try:
-        carrier = json.loads(metadata or "{}")
-    except (ValueError, RecursionError):
+        carrier = decode_json(metadata)
+    except ProtocolError:
         return present
     if not isinstance(carrier, dict):
         return present

@@ -50,8 +50,8 @@ class _Shared:
             return job
         found = self._options.get(id(options))
         if found is None:
-            found = self._options[id(options)] = options, attrs.evolve(options, telemetry_metadata=self.metadata)
-        return attrs.evolve(job, given_options=found[1])
+            found = self._options[id(options)] = options, options.carrying(self.metadata)
+        return job.with_options(found[1])
 
 
 _operation: ContextVar[_Shared | None] = ContextVar("echomq_opentelemetry_operation", default=None)
