@@ -14,6 +14,7 @@ def run(server: Server, doctor: Doctor, *arguments: str) -> Ended:
 
 def test_findings_are_told(server: Server, doctor: Doctor) -> None:
     """Each finding says what is wrong, what was seen, and what to do; nothing is changed without --apply."""
+    doctor.stored.client.hset(doctor.stored.key("meta"), "version", "bullmq:5.1.0")
     doctor.stored.client.set(doctor.stored.key("de:x"), "gone")
 
     said = run(server, doctor, "work")
@@ -29,6 +30,7 @@ def test_findings_are_told(server: Server, doctor: Doctor) -> None:
 
 def test_apply(server: Server, doctor: Doctor) -> None:
     """--apply carries out the plan and shows how things are afterwards."""
+    doctor.stored.client.hset(doctor.stored.key("meta"), "version", "bullmq:5.1.0")
     doctor.stored.client.set(doctor.stored.key("de:x"), "gone")
 
     said = run(server, doctor, "work", "--apply", "--fail-on", "error")
