@@ -190,6 +190,7 @@ def test_counts(server: Server, prefix: str) -> None:
         (("add", "q", "n"), "no server: pass --url redis://localhost, or set ECHOMQ_URL"),
         (("add", "q", "n", "{x", "--url", "redis://localhost"), "the data is not JSON"),
         (("add", "q", "n", "--delay", "soon", "--url", "redis://localhost"), "--delay: expected milliseconds"),
+        (("add", "q", "n", "--backoff", "exponential", "--url", "redis://localhost"), "such as 1s or exponential:1s"),
         (("add", "q:r", "n", "--url", "redis://localhost"), "a queue name holds no colon"),
         (("add", "q", "n", "--priority", "-1", "--url", "redis://localhost"), "priority: must be between 0 and"),
         (("add", "q", "n", "--url", "embedded:"), "embedded: ends with this command and keeps nothing"),

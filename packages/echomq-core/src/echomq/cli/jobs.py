@@ -73,4 +73,7 @@ def _json(text: str) -> object:
 
 def _backoff(text: str) -> Backoff:
     kind, colon, delay = text.rpartition(":")
-    return Backoff(type=kind if colon else "fixed", delay=duration_ms("--backoff", delay))
+    try:
+        return Backoff(type=kind if colon else "fixed", delay=duration_ms("--backoff", delay))
+    except UsageError as error:
+        raise UsageError(f"{error}; in all [TYPE:]TIME, such as 1s or exponential:1s") from None
