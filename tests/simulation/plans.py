@@ -13,6 +13,9 @@ FAULT_MS = 16_000
 _SPANS_MS = (4_000, 8_000, FAULT_MS)
 """Jobs are added within half of this, faults begin within all of it: close together or far between."""
 
+_MOST_JOBS = (4, 8, 14)
+"""Without children: what few jobs can show takes less time to find with few."""
+
 _SKEWS_MS = (-8_000, 20_000, 400)
 """Some are longer than any lock, delay or rate limit; minutes would do the same, and only be waited for."""
 
@@ -156,7 +159,7 @@ def _fault(dice: random.Random, span_ms: int, processes: int) -> Fault:
 def make_plan(seed: int) -> Plan:
     """Return the simulation of a seed."""
     dice = random.Random(f"plan {seed}")
-    workers, span_ms = dice.randint(1, 4), dice.choice(_SPANS_MS)
+    workers, most, span_ms = dice.randint(1, 4), dice.choice(_MOST_JOBS), dice.choice(_SPANS_MS)
     options: dict[str, Any] = {
         "concurrency": dice.choice([1, 1, 2, 3, 5]),
         "lock_duration": dice.choice([1_000, 2_000, 5_000]),
@@ -166,7 +169,7 @@ def make_plan(seed: int) -> Plan:
     if dice.random() < 0.2:
         options["limiter"] = {"max": dice.choice([1, 3]), "duration": dice.choice([200, 1_000])}
     skews = tuple(dice.choice([0, 0, 0, *_SKEWS_MS]) for _ in range(workers))
-    works = tuple(_work(dice, f"j{number}", span_ms) for number in range(dice.randint(1, 14)))
+    works = tuple(_work(dice, f"j{number}", span_ms) for number in range(dice.randint(1, most)))
     # A child that fails for having stalled too often would keep its parent waiting, too.
     has_flows = any(work.children for work in works)
     options["max_stalled_count"] = 1_000 if has_flows else dice.choice([1, 1_000])

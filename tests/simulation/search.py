@@ -116,7 +116,7 @@ def told(finding: Finding) -> str:
     plan, outcome = finding.plan, finding.outcome
     return "\n".join(
         [
-            f"{outcome.violation}",
+            outcome.violation or "Nothing is wrong.",
             f"Again: pytest tests/simulation --simulation-seed {plan.seed}",
             f"{len(plan.skews)} workers, clocks ahead by {plan.skews} ms, {plan.options}",
             *(f"  fault at {fault.at_ms / 1000:.3f} s: {fault.kind}, process {fault.who}" for fault in plan.faults),
