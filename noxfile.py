@@ -132,7 +132,10 @@ def topology(session: nox.Session) -> None:
 
 @nox.session
 def simulate(session: nox.Session) -> None:
-    """Let fleets in virtual time meet random faults, 150 s a server; ``-- --simulation-seconds 600`` changes that."""
+    """Let fleets in virtual time meet random faults, 150 s a server; ``-- --simulation-seconds 600`` changes that.
+
+    All processors search; ``-- --simulation-processes 1`` leaves the others alone.
+    """
     _prepare(session)
     _pytest(session, "--simulation-seconds", "150", "--timeout", "0", "-s", "tests/simulation")
 
