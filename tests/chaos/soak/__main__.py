@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import signal
 import sys
 
 from support.servers import started
@@ -32,6 +33,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[], metavar="FAULT", help="as the report names it; repeat")
     parser.add_argument("--trace", choices=("INFO", "DEBUG"), help="tell of each fault, or of progress too")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is told to end, ends the servers, too
     if given.trace:
         logging.basicConfig(format="%(asctime)s %(name)s: %(message)s")
         logging.getLogger("soak").setLevel(given.trace)

@@ -109,6 +109,7 @@ class Crew:
             for worker in self._workers:
                 if worker.process is not None:
                     worker.send(signal.SIGKILL)
+                    await worker.process.wait()
                 worker.said.close()
 
     async def _all_ready(self) -> None:
