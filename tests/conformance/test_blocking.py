@@ -17,6 +17,7 @@ from echomq.driver import Connection
 from echomq.errors import ConnectionClosed, ConnectionLost
 from echomq.sync.link import Link
 from support.faults import wait_for_blocked
+from support.limits import AT_ONCE_S, DEADLINE_S, at_once
 from support.proxy import Proxy
 from support.requests import command, run
 from support.servers import Server, free_port
@@ -47,7 +48,7 @@ def test_threads_share(link: Connection, prefix: str, counting: str) -> None:
 def test_turn_within_the_deadline(link: Connection, prefix: str) -> None:
     """A thread whose turn does not come within its deadline fails, and its request certainly has not run."""
     with ThreadPoolExecutor(1) as threads:
-        reading = threads.submit(link.send, command("BLPOP", prefix, 2, block_ms=2_000))
+        reading = threads.submit(link.send, command("BLPOP", prefix, 30, block_ms=30_000))
         while not link._turn.locked():  # type: ignore[attr-defined]  # of our own class, not of the contract
             time.sleep(0.001)
         with pytest.raises(ConnectionLost) as caught:
@@ -82,27 +83,25 @@ def test_close_from_another_thread(driver: str, redis_server: Server, prefix: st
     with ThreadPoolExecutor(1) as threads:
         reading = threads.submit(reader.send, command("BLPOP", prefix, 30, block_ms=30_000))
         wait_for_blocked(redis_server, prefix)
-        begun = time.monotonic()
-        reader.close()
-        with pytest.raises(ConnectionClosed):
-            reading.result(10)
-    assert time.monotonic() - begun < 1
+        with at_once():
+            reader.close()
+            with pytest.raises(ConnectionClosed):
+                reading.result(10)
 
 
 def test_close_while_connecting(driver: str, proxy: Proxy) -> None:
     """Closing does not wait for an attempt to connect."""
     proxy.hold("down")
-    options = attrs.evolve(parse_url(proxy.url), password="x", connect_timeout_ms=1_000, deadline_ms=20_000)
+    options = attrs.evolve(parse_url(proxy.url), password="x", connect_timeout_ms=3_000, deadline_ms=60_000)
     link = plugins.connect(options, driver=driver)
     with ThreadPoolExecutor(1) as threads:
         sending = threads.submit(link.send, command("PING"))
         while not proxy.accepted:
             time.sleep(0.001)
-        begun = time.monotonic()
-        link.close()
-        assert time.monotonic() - begun < 0.5
+        with at_once(2):
+            link.close()
         with pytest.raises(ConnectionClosed):
-            sending.result(10)
+            sending.result(DEADLINE_S)
 
 
 def test_close_while_pausing(driver: str) -> None:
@@ -117,7 +116,7 @@ def test_close_while_pausing(driver: str) -> None:
             time.sleep(0.001)
         link.close()
         with pytest.raises(ConnectionClosed):
-            sending.result(10)
+            sending.result(AT_ONCE_S)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -138,7 +137,7 @@ def test_fork(link: Connection) -> None:
             os._exit(code)
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0
-        assert slow.result(10) is None
+        assert slow.result(DEADLINE_S) is None
     assert before == link.send(command("CLIENT", "ID"))
 
 

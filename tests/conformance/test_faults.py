@@ -18,6 +18,7 @@ from echomq.call import Batch
 from echomq.driver import AsyncConnection, ConnectionOptions
 from echomq.errors import ConnectionClosed, ConnectionLost, ReplyTimeout, ServerNotReady, ServerRefused
 from support.faults import blocked_client
+from support.limits import AT_ONCE_S, at_once
 from support.proxy import Direction, Proxy, proxy_to
 from support.requests import command, run
 from support.servers import Server, Servers, free_port
@@ -142,7 +143,7 @@ async def test_server_down_from_the_start(open_connection: Open) -> None:
     with pytest.raises(ConnectionLost, match=rf"127\.0\.0\.1:{port} within 200 ms.*refused") as caught:
         await connection.send(command("PING"))
 
-    assert 0.1 < time.monotonic() - begun < 5
+    assert 0.1 < time.monotonic() - begun < AT_ONCE_S
     assert not caught.value.may_have_run
     assert not isinstance(caught.value, ReplyTimeout)
 
@@ -175,7 +176,7 @@ async def test_wrong_password(open_connection: Open, servers: Servers, credentia
     with pytest.raises(ServerRefused) as caught:
         await connection.send(command("PING"))
 
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 30
     assert "wrong" not in str(caught.value)
     assert str(server.port) in str(caught.value) or caught.value.prefix == "NOAUTH"
 
@@ -192,8 +193,8 @@ async def test_late_reply(open_connection: Open, proxy: Proxy, redis_server: Ser
     connection = open_connection(quick(proxy.url, deadline_ms=60_000))
     await connection.send(command("PING"))
     proxy.hold("down")
-    with pytest.raises(ReplyTimeout, match="100 ms") as caught:
-        await connection.send(command("INCR", prefix), deadline_ms=100)
+    with pytest.raises(ReplyTimeout, match="500 ms") as caught:
+        await connection.send(command("INCR", prefix), deadline_ms=500)
     assert caught.value.may_have_run
     proxy.release("down")
 
@@ -203,7 +204,7 @@ async def test_late_reply(open_connection: Open, proxy: Proxy, redis_server: Ser
 
 async def test_deaf_link_is_replaced(open_connection: Open, proxy: Proxy) -> None:
     """A link that brings nothing for a whole deadline is given up for a new one."""
-    connection = open_connection(quick(proxy.url, deadline_ms=300))
+    connection = open_connection(quick(proxy.url, deadline_ms=1_000))
     await connection.send(command("PING"))
     proxy.hold("down")
     with pytest.raises(ReplyTimeout):
@@ -211,7 +212,7 @@ async def test_deaf_link_is_replaced(open_connection: Open, proxy: Proxy) -> Non
     accepted = proxy.accepted
     proxy.release("down")
 
-    assert await connection.send(command("ECHO", "found", repeatable=True), deadline_ms=5_000) == b"found"
+    assert await connection.send(command("ECHO", "found", repeatable=True), deadline_ms=30_000) == b"found"
     assert proxy.accepted == accepted + 1
 
 
@@ -328,12 +329,10 @@ async def test_close_ends_a_blocking_read(open_connection: Open, redis_server: S
     reader = open_connection(quick(redis_server.url)).dedicated(name=prefix)
     reading = asyncio.ensure_future(reader.send(command("BLPOP", prefix, 30, block_ms=30_000)))
     await blocked_client(redis_server, prefix)
-    begun = time.monotonic()
-    await reader.close()
-    with pytest.raises(ConnectionClosed):
-        await reading
-
-    assert time.monotonic() - begun < 1
+    with at_once():
+        await reader.close()
+        with pytest.raises(ConnectionClosed):
+            await reading
 
 
 async def test_close_ends_waiting_requests(open_connection: Open) -> None:
@@ -371,7 +370,7 @@ async def test_frozen_server(open_connection: Open, servers: Servers) -> None:
     await connection.send(command("PING"))
     server.pause()
     with pytest.raises(ReplyTimeout):
-        await connection.send(command("ECHO", "early"), deadline_ms=100)
+        await connection.send(command("ECHO", "early"), deadline_ms=500)
     late = [asyncio.ensure_future(connection.send(command("ECHO", n, repeatable=True))) for n in range(20)]
     server.resume()
 

@@ -323,7 +323,7 @@ async def test_block_extends_deadline(connection: AsyncConnection, prefix: str) 
     """The time a server may hold a reply back does not count against the deadline."""
     reader = connection.dedicated()
     try:
-        reply = await reader.send(command("BLPOP", prefix, 0.4, block_ms=400), deadline_ms=300)
+        reply = await reader.send(command("BLPOP", prefix, 0.8, block_ms=800), deadline_ms=500)
     finally:
         await reader.close()
 

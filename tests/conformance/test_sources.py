@@ -18,6 +18,7 @@ from echomq.address import parse_url
 from echomq.driver import AsyncConnection, ConnectionOptions, TLSOptions
 from echomq.errors import ConnectionLost, UsageError
 from support.faults import acl_user
+from support.limits import DEADLINE_S, at_once
 from support.requests import command, run
 from support.servers import Server, ServerProcess
 from support.tls import Certificates, make_certificates, start_tls_server
@@ -243,9 +244,10 @@ async def test_tls_blocking_read_is_closed(
     await reader.send(command("PING"))
     reading = asyncio.ensure_future(reader.send(command("BLPOP", prefix, 30, block_ms=30_000)))
     await asyncio.sleep(0.05)
-    await asyncio.wait_for(reader.close(), 2)
-    with pytest.raises(ConnectionLost):
-        await asyncio.wait_for(reading, 2)
+    with at_once():
+        await reader.close()
+        with pytest.raises(ConnectionLost):
+            await reading
 
 
 async def test_tls_without_trust(
@@ -254,7 +256,7 @@ async def test_tls_without_trust(
     """A certificate that is not trusted ends the attempt at once, and says so; verification can be given up."""
     connection = open_connection(tls_url(tls_server[1], certificates, ssl_ca_certs="", deadline_ms="60000"))
     with pytest.raises(ConnectionLost, match=r"(?i)certificate verify failed"):
-        await asyncio.wait_for(connection.send(command("PING")), 10)
+        await asyncio.wait_for(connection.send(command("PING")), DEADLINE_S / 2)
 
     blind = open_connection(tls_url(tls_server[1], certificates, ssl_ca_certs="", ssl_cert_reqs="none"))
     assert await blind.send(command("PING")) == b"PONG"

@@ -10,7 +10,7 @@ from pathlib import Path
 from support.server_files import CHECKOUT
 from support.servers import Server
 
-WITHIN_S = 60.0
+WITHIN_S = 180.0
 FILE = re.compile(r"^```python fragment\n# (\w+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

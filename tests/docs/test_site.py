@@ -89,7 +89,7 @@ def test_site_builds_strictly(tmp_path: Path) -> None:
         pytest.skip("needs the dependency group docs: nox -s docs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # what the theme says of MkDocs' future is no fault of ours
-    built = run(command, cwd=CHECKOUT, env=env, capture_output=True, text=True, check=False, timeout=150)
+    built = run(command, cwd=CHECKOUT, env=env, capture_output=True, text=True, check=False, timeout=570)
 
     assert (built.returncode, built.stderr) == (0, "")
     for page in tmp_path.rglob("*.html"):

@@ -25,7 +25,7 @@ WITHOUT_EXTRA = "import sys; sys.modules['typer'] = None; from echomq.cli import
 def without_extra(*arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run a command as if the extra [cli] were not installed."""
     command = [sys.executable, "-c", WITHOUT_EXTRA, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
 
 
 def job_of(server: Server, keys: Keys, job_id: str) -> Job:
@@ -246,7 +246,7 @@ def test_reader_that_goes_away() -> None:
     os.close(reading)
     with os.fdopen(writing, "wb") as closed:
         command = [sys.executable, "-m", "echomq", "--help"]
-        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, timeout=60, check=False)
+        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, timeout=180, check=False)
 
     assert done.stderr == b""
     assert done.returncode == 1

@@ -21,18 +21,18 @@ from echomq import Queue, Worker, embedded, embedded_folder
 from echomq.call import Command
 from echomq.errors import DriverError, UsageError
 from support import embedded_user
+from support.limits import DEADLINE_S
 from support.not_run import missing
 from support.server_files import find_server_file
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no server for Windows")
 
-GONE_WITHIN_S = 20.0
 PING = Command(parts=("PING",), decode=bytes)
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
     """Wait until something holds; False if it does not in time."""
-    deadline = time.monotonic() + GONE_WITHIN_S
+    deadline = time.monotonic() + DEADLINE_S
     while not holds():
         if time.monotonic() > deadline:
             return False
@@ -331,7 +331,7 @@ def test_server_whose_guard_was_killed(tmp_path: Path) -> None:
         assert eventually(lambda: embedded_folder._ask(address, b"SET kept yes\r\n") == b"+OK\r\n")
 
         with embedded.start(f"embedded://{place}") as use:
-            assert lonely.wait(30) == 0
+            assert lonely.wait(DEADLINE_S) == 0
             link = echomq.sync.connect(use.url)
             assert link.send(Command(parts=("GET", "kept"), decode=bytes)) == b"yes"
             link.close()

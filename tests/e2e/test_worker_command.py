@@ -99,8 +99,12 @@ def is_gone(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
-    stat = Path(f"/proc/{pid}/stat")
-    return stat.exists() and stat.read_text("utf-8").rpartition(")")[2].split()[0] == "Z"
+    if not Path("/proc").exists():
+        return False
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def restarts_of(command: Running) -> int:

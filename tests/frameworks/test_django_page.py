@@ -64,7 +64,7 @@ def manage(tmp_path: Path, redis_server: Server, prefix: str) -> Callable[..., s
         del environment["DJANGO_SETTINGS_MODULE"]
         command = [sys.executable, "manage.py", *arguments]
         done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=180, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr

@@ -16,6 +16,7 @@ from django.test.utils import override_settings
 from echomq import sync
 from echomq_django.framework import READY, SUCCESSFUL
 from frameworks.shop import tasks
+from support.limits import DEADLINE_S
 from support.server_files import CHECKOUT
 
 from .conftest import BACKEND, Site
@@ -160,10 +161,10 @@ def start(site: Site, tmp_path: Path) -> Iterator[Callable[..., "subprocess.Pope
     for process in started:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-        process.communicate(timeout=10)
+        process.communicate(timeout=DEADLINE_S)
 
 
-def until(happened: Callable[[], Any], within_s: float = 30) -> Any:
+def until(happened: Callable[[], Any], within_s: float = DEADLINE_S) -> Any:
     """Wait until something is true, and return it."""
     limit = time.monotonic() + within_s
     while not (value := happened()):
@@ -180,7 +181,7 @@ def test_sigterm_lets_tasks_end(start: Callable[..., Any], tmp_path: Path) -> No
     until((tmp_path / "running").exists)
     worker.send_signal(signal.SIGTERM)
     (tmp_path / "may-end").touch()
-    printed, _ = worker.communicate(timeout=30)
+    printed, _ = worker.communicate(timeout=DEADLINE_S)
     first.refresh()
     second.refresh()
 
@@ -196,7 +197,7 @@ def test_second_signal_gives_tasks_back(site: Site, start: Callable[..., Any], t
     until((tmp_path / "running").exists)
     worker.send_signal(signal.SIGINT)
     worker.send_signal(signal.SIGTERM)  # not the same: two at once may be heard as one
-    worker.communicate(timeout=30)
+    worker.communicate(timeout=DEADLINE_S)
     (tmp_path / "may-end").touch()
     site.work()
     result.refresh()
@@ -238,7 +239,7 @@ def test_drained_worker_ends(site: Site, start: Callable[..., Any]) -> None:
     """``--until-drained`` works what there is and ends."""
     result = tasks.total.enqueue([1, 2])
     worker = start("--until-drained")
-    worker.communicate(timeout=30)
+    worker.communicate(timeout=DEADLINE_S)
     result.refresh()
 
     assert (worker.returncode, result.return_value) == (0, 3)

@@ -195,7 +195,7 @@ def test_without_greenlet(tmp_path: Path) -> None:
         "with Session(create_engine('sqlite://')) as session:\n"
         "    session.execute(text('select 1'))\n    on_commit(session, print, 'added')\n    session.commit()\n"
     )
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=180, check=False)
 
     assert (done.stdout, done.stderr) == ("added\n", "")
 

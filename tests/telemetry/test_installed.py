@@ -20,7 +20,7 @@ def _run(server: Server, prefix: str, disabled: str) -> dict[str, Any]:
         env={**os.environ, "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": disabled},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

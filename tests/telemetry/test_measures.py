@@ -89,7 +89,7 @@ async def test_gauges_in_an_outage(
     exported: Exported, redis_server: Server, prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """While the server is away nothing is told of queues, which is logged once, and then all is told again."""
-    url = f"{redis_server.url}?deadline_ms=200"
+    url = f"{redis_server.url}?deadline_ms=1500"
     with QueueGauges(["mail"], url, prefix=prefix, meter_provider=exported.meter_provider) as gauges:
         redis_server.stop()
         with caplog.at_level(logging.WARNING, "echomq.opentelemetry"):

@@ -39,13 +39,13 @@ def test_code_that_names_no_server(echomq_prefix):
 async def test_worker(echomq_queue, echomq_worker):
     queue = echomq_queue()
     echomq_worker(queue, lambda job: job.data * 2)
-    assert await queue.result((await queue.add("double", 4)).id, timeout=10_000) == 8
+    assert await queue.result((await queue.add("double", 4)).id, timeout=60_000) == 8
 
 
 def test_worker_without_a_loop(echomq_queue_sync, echomq_worker_sync):
     queue = echomq_queue_sync()
     echomq_worker_sync(queue, lambda job: job.data * 2)
-    assert queue.result(queue.add("double", 4).id, timeout=10_000) == 8
+    assert queue.result(queue.add("double", 4).id, timeout=60_000) == 8
 
 
 def test_clock(echomq_queue_sync, echomq_clock):

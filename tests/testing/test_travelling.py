@@ -140,12 +140,12 @@ async def test_running_worker_notices(echomq_queue: NewQueue, echomq_worker: New
     """A worker that waits while the clock is set forward runs what has become due."""
     queue = echomq_queue()
     job = await queue.add("later", delay=timedelta(hours=1))
-    echomq_worker(queue, done)
-    await queue.result((await queue.add("now")).id, timeout=10_000)
+    echomq_worker(queue, done, drain_delay=300_000)
+    await queue.result((await queue.add("now")).id, timeout=60_000)
 
     echomq_clock.advance(timedelta(hours=1))
 
-    assert await queue.result(job.id, timeout=5_000) == "done"
+    assert await queue.result(job.id, timeout=60_000) == "done"
 
 
 async def test_worker_that_is_about_to_wait_notices(echomq_queue: NewQueue, echomq_clock: Clock) -> None:

@@ -129,6 +129,8 @@ async def test_check_of_a_cluster(cluster: Cluster) -> None:
 async def test_check_through_sentinels(watched: Watched, prefix: str) -> None:
     """Behind sentinels the master of the moment is asked, also after a failover (pain 16)."""
     url = watched.url()
+    async with Queue("mail", url, prefix=prefix) as queue:
+        await queue.add("one")
     assert (await command("check", "mail", "--url", url, "--prefix", prefix)).out == "well: queue mail can be read\n"
 
     await asyncio.to_thread(watched.kill, watched.master())
