@@ -100,8 +100,8 @@ def chaos(session: nox.Session) -> None:
 def faults(session: nox.Session, servers: str) -> None:
     """Let every fault meet both drivers and both shells, and write its row of the table in docs/guarantees.md.
 
-    On single servers half an hour, on clusters and behind sentinels a quarter: ``nox -s "faults(servers='several')"``
-    for these alone. Rows that were not measured anew stay.
+    On single servers half an hour (``-- -n 2``: 20 minutes), on clusters and behind sentinels 10 minutes:
+    ``nox -s "faults(servers='several')"`` for these alone. Rows that were not measured anew stay.
     """
     _prepare(session)
     _get_debian_valkey(session)
