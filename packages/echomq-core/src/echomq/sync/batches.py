@@ -94,7 +94,7 @@ class Batches:
                 del self._open[keep]
         then: list[Task] = []
         try:
-            with self.slots.report_turn:
+            with self.slots.insisting.turn:
                 then = self._sent(keep, members)
         finally:
             self._is_sending = False
@@ -103,7 +103,7 @@ class Batches:
 
     def _sent(self, keep: Keep | None, members: "list[tuple[Held, Completed]]") -> list[Task]:
         """Report a batch; returns how each of its jobs goes on."""
-        ours = [(held, outcome) for held, outcome in members if self.slots.begins_to_report(held)]
+        ours = [(held, outcome) for held, outcome in members if self.slots.insisting.begins(held)]
         then: list[Task] = [
             partial(self.go_on, held, outcome, Settled()) for held, outcome in members if not held.reporting
         ]

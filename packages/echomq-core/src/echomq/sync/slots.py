@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Generator
 from contextvars import Context as Variables
 from contextvars import copy_context
-from functools import partial
 from typing import Any, TypeVar
 
 import attrs
@@ -24,7 +23,6 @@ from echomq.clock import local_zone, wall_ms
 from echomq.complaints import log_failure
 from echomq.driver import Connection
 from echomq.errors import (
-    ConnectionClosed,
     JobTimedOut,
     ProtocolError,
     ScriptError,
@@ -47,15 +45,14 @@ from echomq.scheduling.outcome import (
     refusal,
     time_limit_ms,
 )
-from echomq.scheduling.settling import Settled, SitOut, insistently, settle
-from echomq.scheduling.timing import pause_ms
+from echomq.scheduling.settling import Settled, insistently, settle
 from echomq.signals import JobCancelled, Unrecoverable
 
 from .context import Context
 from .cutting import last_words
 from .held import Held
+from .insisting import Insisting
 from .processing import JobRunner
-from .run import drive
 from .stopping import GRACE_S, Detached, attempt, detach, stop
 
 __all__ = ["Slots"]
@@ -80,7 +77,7 @@ class Slots:
         go_on: Lets another thread work on a job.
         shared: What the lifespan gave to all jobs.
         held: The jobs; a dict for its order, and because copying it is safe in any thread.
-        report_turn: Whoever has it may send a report.
+        insisting: Carries their calls through outages.
     """
 
     connection: Connection
@@ -95,10 +92,13 @@ class Slots:
     go_on: Callable[[Held], None]
     shared: Any = None
     held: dict[Held, None] = attrs.field(init=False, factory=dict)
-    report_turn: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    insisting: Insisting = attrs.field(init=False)
     _changed: threading.Condition = attrs.field(init=False, factory=threading.Condition)
     _variables: Variables = attrs.field(init=False, factory=copy_context)
     """Context variables of the start, so that no job sees those of another."""
+
+    def __attrs_post_init__(self) -> None:
+        self.insisting = Insisting(self.connection, self.complain, self._changed)
 
     # -- a job's life ---------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class Slots:
     def _keeps(self, held: Held) -> bool:
         """Ask for the lock of a job that came late; who cannot find out runs it."""
         try:
-            kept = drive(keep(held.job, held.take), partial(self._do, held=held))
+            kept = self.insisting.report(keep(held.job, held.take), held)
         except (ScriptError, ProtocolError, ServerRefused) as error:
             self.complain(error)
             kept = True
@@ -196,7 +196,7 @@ class Slots:
 
     def _follow_up(self, held: Held) -> None:
         try:
-            drive(follow_up(held.job, wall_ms(), local_zone()), partial(self._do, given_up=held.given_up))
+            self.insisting.run(follow_up(held.job, wall_ms(), local_zone()), held.given_up)
         except (ScriptError, ProtocolError, ServerRefused) as error:
             self.complain(error)
 
@@ -228,7 +228,7 @@ class Slots:
         plan = settle(
             held.job, outcome, held.take, self.options, fetch=fetch, now_ms=wall_ms(), is_repeated=is_repeated
         )
-        return drive(plan, partial(self._do, held=held))
+        return self.insisting.report(plan, held)
 
     def announce(self, held: Held, outcome: Outcome, settled: Settled) -> None:
         """Tell the listeners how a job ended; what was reported with others may be told by another thread."""
@@ -324,51 +324,9 @@ class Slots:
         if held is None or held.detached:
             raise UsageError(f"this attempt of job {context.job.id} is over; nothing it does counts any more")
         plan: Generator[Any, Any, tuple[T | None, bool]] = insistently(call)
-        reply, _ = drive(plan, partial(self._do, given_up=held.given_up))
+        reply, _ = self.insisting.run(plan, held.given_up)
         return reply
 
     def time_left_ms(self) -> int | None:
         """See :class:`~echomq.sync.context.Host`."""
         return self.left_ms()
-
-    def _do(self, request: Any, *, held: Held | None = None, given_up: threading.Event | None = None) -> Any:
-        """Do what a plan wants.
-
-        Args:
-            request: A call, a command, or a rest.
-            held: The job whose report this is.
-            given_up: Ends a rest early.
-        """
-        if isinstance(request, SitOut):
-            self._sit_out(request, held, held.given_up if held is not None else given_up)
-            return None
-        if held is None:
-            return self.connection.send(request)
-        # In turn, so that of all reports but one it is certain that nothing was sent.
-        with self.report_turn:
-            self._begin_to_report(held)
-            return self.connection.send(request)
-
-    def begins_to_report(self, held: Held) -> bool:
-        """Leave the lock of a job to its report; False if the job is not ours any more."""
-        with self._changed:
-            if held.given_up.is_set() or held.lost:
-                return False
-            held.reporting = True
-            return True
-
-    def _begin_to_report(self, held: Held) -> None:
-        with self._changed:
-            if held.given_up.is_set():
-                raise ConnectionClosed(f"job {held.job.id} was given back already")
-            held.reporting = True
-
-    def _sit_out(self, rest: SitOut, held: Held | None, given_up: threading.Event | None) -> None:
-        if held is not None:
-            held.reporting = False  # the lock is still ours, and has to be renewed
-        self.complain(rest.error)
-        pause_s = pause_ms(rest.failures, dice()) / 1000
-        if given_up is None:
-            time.sleep(pause_s)
-        elif given_up.wait(pause_s):
-            raise rest.error
