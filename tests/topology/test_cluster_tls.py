@@ -17,6 +17,9 @@ from .conftest import EACH
 from .load import under_load
 from .test_rights import PASSWORD, documented, limited, whole_session
 
+PATIENT_MS = 60_000
+"""Deadline of requests; each new connection costs both ends some work, which a busy machine takes seconds for."""
+
 TLS_SCHEMES = {"redis": "rediss+cluster", "valkey": "valkeys+cluster"}
 
 
@@ -47,7 +50,7 @@ async def test_least_rights(
 ) -> None:
     """A user with the documented rights works on such a cluster, in both protocols, by certificate and password."""
     with limited(secure.nodes, "jobs", *documented(tagged, "+cluster|slots", *rights_of_its_age(secure.nodes[0]))):
-        url = secure.url(TLS_SCHEMES[driver], user=f"jobs:{PASSWORD}", protocol=protocol)
+        url = secure.url(TLS_SCHEMES[driver], user=f"jobs:{PASSWORD}", protocol=protocol, deadline_ms=PATIENT_MS)
         await whole_session(f"{url}&{certificates.of_client()}", shell, tagged)
 
 
@@ -57,7 +60,9 @@ async def test_options(secure: Cluster, certificates: Certificates, driver: str,
         ca_file=str(certificates.ca), cert_file=str(certificates.client), key_file=str(certificates.client_key)
     )
     seeds = [Address("127.0.0.1", port) for port in secure.tls_ports]
-    connection = shell.connect(ConnectionOptions(scheme=driver, tls=tls, cluster=ClusterOptions(seeds=seeds)))
+    connection = shell.connect(
+        ConnectionOptions(scheme=driver, tls=tls, cluster=ClusterOptions(seeds=seeds), deadline_ms=PATIENT_MS)
+    )
     names = [f"{{{prefix}{number}}}" for number in range(12)]
     queues = [shell.queue(name, connection) for name in names]
     for queue in queues:
