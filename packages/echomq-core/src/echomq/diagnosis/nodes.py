@@ -18,7 +18,10 @@ from echomq.plans import Plan
 
 from .asking import as_text, raw, read_info
 
-__all__ = ["Layout", "Master", "find_masters"]
+__all__ = ["APART", "Layout", "Master", "find_masters"]
+
+APART = ("{0}", "{1}", "{2}", "{3}")
+"""Keys a quarter of all slots apart: where one master hangs, another one tells."""
 
 
 @attrs.frozen(kw_only=True)
@@ -56,16 +59,19 @@ class Layout:
     unserved_count: int
 
 
-def find_masters() -> Plan[Layout | None]:
+def find_masters(near: str | None = None) -> Plan[Layout | None]:
     """Ask who serves a cluster.
+
+    Args:
+        near: The key whose master is asked; None asks any. See :data:`APART`.
 
     Returns:
         None on a server that is no cluster, or does not tell.
     """
-    (told,) = yield Batch(requests=(raw("INFO", "cluster"),))
+    (told,) = yield Batch(requests=(raw("INFO", "cluster", near=near),))
     if isinstance(told, EchoMQError) or read_info(told).get("cluster_enabled", "").strip() != "1":
         return None
-    (places,) = yield Batch(requests=(raw("CLUSTER", "SLOTS"),))
+    (places,) = yield Batch(requests=(raw("CLUSTER", "SLOTS", near=near),))
     return None if isinstance(places, EchoMQError) else _layout(places)
 
 
