@@ -17,7 +17,7 @@ async def test_node_and_a_blocking_worker_share_a_queue(
     worker = Awaited("mail", work, server.url, prefix=prefix, concurrency=5)
     running = asyncio.ensure_future(worker.run())
     await queue.call("addBulk", [{"name": "n", "data": {"takesMs": 5, "progress": [50]}} for _ in range(300)])
-    done = await events.until_emitted("completed", 300, within_s=60)
+    done = await events.until_emitted("completed", 300, within_s=120)
     await worker.close()
     await running
 

@@ -82,7 +82,7 @@ async def _add_everywhere(sides: Sides) -> None:
 
 
 async def _done(sides: Sides, count: int) -> list[dict[str, str]]:
-    seen = await sides.events.until_emitted("completed", count, within_s=60)
+    seen = await sides.events.until_emitted("completed", count, within_s=120)
     return [args[0] for args in seen]
 
 

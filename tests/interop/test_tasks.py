@@ -1,8 +1,7 @@
 """Node calls tasks: it adds plain JSON by a task's name and reads the result."""
 
-import asyncio
-
 from echomq.tasks import Tasks
+from support.desk import happens
 from support.peer import PeerObject
 from support.servers import Server
 
@@ -18,7 +17,7 @@ async def test_node_calls_a_task(events: PeerObject, server: Server, prefix: str
 
         good = await queue.call("add", "welcome", {"to": ["ada"]})
         bad = await queue.call("add", "welcome", {"to": ["ada", 7]}, {"attempts": 3})
-        await asyncio.wait_for(tasks.worker("mail", drain_delay=100).run("drained"), 20)
+        await happens(tasks.worker("mail", drain_delay=100).run("drained"))
 
     assert (await queue.call("getJob", good["id"]))["returnvalue"] == {"ada": 1}
     failed = await queue.call("getJob", bad["id"])
