@@ -39,6 +39,20 @@ async def test_workers_are_listed(queue: Queue, server: Server, prefix: str) -> 
     assert not await queue.get_workers()
 
 
+async def test_prefix_that_no_client_can_be_named_after(shell: Shell, server: Server, prefix: str) -> None:
+    """Workers and readers connect, and are listed, whatever the prefix holds; servers allow names of visible ASCII."""
+    odd = f"my app: größe\n{prefix}"
+    async with (
+        shell.queue("mail", server.url, prefix=odd) as queue,
+        _working(server, "mail", odd, name="bob"),
+        shell.events("mail", server.url, prefix=odd),
+    ):
+        workers, readers = await queue.get_workers(), await queue.get_event_readers()
+
+    assert [worker.name for worker in workers] == ["bob"]
+    assert len(readers) == 1
+
+
 async def test_workers_are_listed_by_the_newer_protocol(shell: Shell, redis_server: Server, prefix: str) -> None:
     """A connection that speaks RESP3 lists workers too."""
     async with (

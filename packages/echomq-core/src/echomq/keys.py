@@ -177,12 +177,15 @@ class Keys:
     def client_name(self, worker: str | None = None) -> str:
         """Name of a worker's blocking connection, by which other clients find the workers of a queue.
 
+        What servers do not allow in names of clients is percent-encoded. Other runtimes send such a prefix as it is,
+        are refused, and go on without a name, so nobody finds their workers.
+
         Args:
-            worker: Name of the worker, if it has one; what the server does not allow in names is percent-encoded.
+            worker: Name of the worker, if it has one.
 
         Source: protocol spec 05 section 1.
         """
-        name = f"{self.prefix}:{b64encode(self.queue.encode()).decode()}"
+        name = f"{quote(self.prefix, safe=_IN_CLIENT_NAMES)}:{b64encode(self.queue.encode()).decode()}"
         return name if worker is None else f"{name}:w:{quote(worker, safe=_IN_CLIENT_NAMES)}"
 
     def scheduler(self, scheduler_id: str) -> str:
