@@ -105,7 +105,7 @@ def faults(session: nox.Session, servers: str) -> None:
     """
     _prepare(session)
     _get_debian_valkey(session)
-    rows = Path(session.create_tmp()).resolve() / "faults.jsonl"
+    rows = Path(session.cache_dir).resolve() / "faults.jsonl"
     rows.unlink(missing_ok=True)
     env = {"ECHOMQ_FAULTS_FILE": str(rows), "ECHOMQ_FAULT_JOBS": "300", "ECHOMQ_FAULT_STRIKES": "5"}
     _pytest(session, "-m", "heavy or not heavy", "--timeout", "900", *FAULTS[servers], **env)

@@ -191,14 +191,12 @@ async def test_address_changes(trial: Trial, monkeypatch: pytest.MonkeyPatch) ->
     await trial.account("DNS: the name leads to another address")
 
 
-async def test_full_disk(trial: Trial, tmp_path: Path) -> None:
+async def test_full_disk(trial: Trial) -> None:
     """A server whose disk is full stops, and has every acknowledged job when there is room again."""
     engine = trial.server.engine
     assert isinstance(engine, ServerProcess)
-    with small_disk(tmp_path, 6) as disk:
-        await asyncio.to_thread(trial.server.stop)
-        shutil.rmtree(engine.folder)
-        engine.folder = disk
+    await asyncio.to_thread(trial.server.stop)
+    with small_disk(engine.folder, 6) as disk:
         await asyncio.to_thread(trial.server.restart)
         ballast = disk / "ballast"
 
