@@ -1,7 +1,9 @@
 """Time limits and cancellation stop the work: on the loop and in threads."""
 
 import asyncio
+import gc
 import threading
+import weakref
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from echomq import InvalidOption, Job, JobCancelled, JobOptions, JobTimedOut, Unrecoverable, UsageError, WorkerOptions
 from echomq.aio.context import Context, ThreadContext
-from support.desk import Desk, gathered, happens
+from support.desk import Desk, gathered, happens, until
 from support.limits import DEADLINE_S
 
 
@@ -71,6 +73,25 @@ async def test_limit_by_name_and_by_job(desk: Desk) -> None:
     assert own.is_completed
     assert by_name.is_failed
     assert own.options.timeout == 20_000
+
+
+async def test_limit_that_is_not_reached_keeps_nothing(desk: Desk) -> None:
+    """What has ended long before its limit is let go of at once, so that busy workers do not grow for hours."""
+    seen: list[weakref.ref[ThreadContext]] = []
+
+    def brief(_: Job, ctx: ThreadContext) -> None:
+        seen.append(weakref.ref(ctx))
+
+    async def are_few() -> bool:
+        gc.collect()
+        return sum(ref() is not None for ref in seen) <= 2
+
+    async with desk.working(brief, timeout=timedelta(hours=1), concurrency=4) as worker:
+        completed = gathered(worker, "completed", 40)
+        await desk.add_many(40)
+        await happens(completed)
+        completed.cancel()
+        await until(are_few)
 
 
 async def test_code_may_decide_at_its_limit(desk: Desk) -> None:

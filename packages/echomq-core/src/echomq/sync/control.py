@@ -49,7 +49,7 @@ class Control:
     keys: Keys
     connect: Callable[[], Connection]
     slots: Slots
-    later: Callable[[float, Callable[[], object]], None]
+    later: Callable[[float, Callable[[], object]], object]
     start: Callable[[Callable[[], object]], None]
     _is_busy: bool = attrs.field(init=False, default=False)
     _heard: str = attrs.field(init=False, default=BEGINNING)

@@ -14,6 +14,7 @@ from echomq.job import Job
 from echomq.scheduling.outcome import Outcome
 
 from .context import Context
+from .errands import Later
 
 __all__ = ["Held"]
 
@@ -38,6 +39,7 @@ class Held:
         verdict: What the attempt fails with because it was told to stop.
         untold: Why its end is not stored as it was told.
         detached: Its code runs on, and its attempt was ended behind its back.
+        limit: What is to happen at its limit of time, if it has one.
     """
 
     job: Job
@@ -55,6 +57,7 @@ class Held:
     verdict: BaseException | None = attrs.field(init=False, default=None)
     untold: BaseException | None = attrs.field(init=False, default=None)
     detached: bool = attrs.field(init=False, default=False)
+    limit: Later | None = attrs.field(init=False, default=None)
 
     @property
     def job_id(self) -> str:

@@ -50,6 +50,7 @@ from echomq.signals import JobCancelled, Unrecoverable
 
 from .context import Context
 from .cutting import last_words
+from .errands import Later
 from .held import Held
 from .insisting import Insisting
 from .processing import JobRunner
@@ -73,7 +74,7 @@ class Slots:
         complain: Told about errors that are not the job's.
         answered: Told when the server has answered a report.
         left_ms: Tells how long running jobs may go on.
-        later: Calls a function after so many seconds.
+        later: Calls a function after so many seconds, unless that is cancelled.
         go_on: Lets another thread work on a job.
         shared: What the lifespan gave to all jobs.
         held: The jobs; a dict for its order, and because copying it is safe in any thread.
@@ -88,7 +89,7 @@ class Slots:
     complain: Callable[[BaseException], None]
     answered: Callable[[], None]
     left_ms: Callable[[], int | None]
-    later: Callable[[float, Callable[[], object]], None]
+    later: Callable[[float, Callable[[], object]], Later]
     go_on: Callable[[Held], None]
     shared: Any = None
     held: dict[Held, None] = attrs.field(init=False, factory=dict)
@@ -180,6 +181,9 @@ class Slots:
                 return HandedBack()
             held.over = True
             return self._judge(job, error)
+        finally:
+            if held.limit is not None:
+                held.limit.cancel()
 
     def _keeps(self, held: Held) -> bool:
         """Ask for the lock of a job that came late; who cannot find out runs it."""
@@ -204,14 +208,14 @@ class Slots:
         limit_ms = time_limit_ms(held.job, self.options)
         if limit_ms is not None:
             verdict = JobTimedOut(held.job.id, limit_ms)
-            self.later(limit_ms / 1000, lambda: self._at_limit(held, verdict))
+            held.limit = self.later(limit_ms / 1000, lambda: self._at_limit(held, verdict))
 
     def _at_limit(self, held: Held, verdict: JobTimedOut) -> None:
         left_s = left_of_limit_s(held.context.began_at_s, verdict.timeout_ms, time.monotonic())
         if not left_s:
             self._stop(held, verdict)
         elif held.attempting:
-            self.later(left_s, lambda: self._at_limit(held, verdict))
+            held.limit = self.later(left_s, lambda: self._at_limit(held, verdict))
 
     def _judge(self, job: Job, error: BaseException) -> Outcome:
         options = self.options
