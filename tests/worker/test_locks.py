@@ -5,6 +5,7 @@ import logging
 import re
 import threading
 import time
+from collections import Counter
 from typing import Any
 
 import attrs
@@ -173,6 +174,43 @@ async def test_blocked_loop_keeps_locks_and_is_warned_of(desk: Desk, caplog: pyt
     warnings = [record.getMessage() for record in caplog.records if "blocked" in record.getMessage()]
     told = [re.search(r"blocked for (\d+\.\d+) s", text) for text in warnings if job_id in text]
     assert max(float(found[1]) for found in told if found) > 2 * LOCK_MS / 1000, warnings
+
+
+async def test_results_held_back_by_a_blocked_loop_keep_their_locks(desk: Desk) -> None:
+    """Jobs that have ended, their report not yet written when another one blocks the loop, do not run again (pain 2)."""
+    turns = 8
+    go, inside, runs = asyncio.Event(), threading.Event(), Counter[str]()
+
+    async def end_in_turn(job: Job) -> None:
+        runs[job.id] += 1
+        if len(runs) == 2 * turns:
+            go.set()
+        await go.wait()
+        for _ in range(job.data):
+            await asyncio.sleep(0)
+        if job.data == turns - 1 and not inside.is_set():
+            inside.set()
+            time.sleep(2.5 * LOCK_MS / 1000)  # noqa: ASYNC251  # the mistake under test
+
+    async def again(job: Job) -> None:
+        runs[job.id] += 1
+
+    other = desk.worker(again, **SHORT)
+
+    def watch() -> None:
+        inside.wait(DEADLINE_S)
+        other.run_sync()
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    ids = [await desk.add(turn) for turn in range(turns) for _ in range(2)]
+    async with desk.working(end_in_turn, concurrency=2 * turns, **SHORT):
+        await desk.until_counts(completed=2 * turns)
+    other.stop()
+    await happens(asyncio.to_thread(watching.join))
+
+    assert runs == dict.fromkeys(ids, 1)
+    assert [(await desk.job(job_id)).stalled_count for job_id in ids] == [0] * len(ids)
 
 
 async def test_many_locks_are_renewed_in_one_call(desk: Desk) -> None:

@@ -31,7 +31,8 @@ class Lease(Protocol):
 
     Attributes:
         renewed_at_s: When the lock was taken or renewed, on the monotonic clock.
-        reporting: True while a call that releases the lock is under way: leave it alone.
+        reporting: True while a call that releases the lock is under way. It is renewed all the same, for a
+            blocked event loop may hold the call back; that it is gone proves nothing then.
     """
 
     renewed_at_s: float
@@ -99,9 +100,10 @@ class Renewal:
                 self._complain(error)
 
     def _renew_older_than(self, at_s: float) -> None:
-        due = [lease for lease in self.held() if lease.renewed_at_s <= at_s and not lease.reporting]
+        due = [lease for lease in self.held() if lease.renewed_at_s <= at_s]
         if not due:
             return
+        reporting = {id(lease) for lease in due if lease.reporting}
         now_s = time.monotonic()
         call = extend_locks(self.keys, [(lease.job_id, lease.token) for lease in due], self.lock_ms)
         try:
@@ -111,10 +113,10 @@ class Renewal:
             return
         self._failing = False
         for lease in due:
-            if lease.job_id in lost:
-                self.lost(lease)
-            else:
+            if lease.job_id not in lost:
                 lease.renewed_at_s = now_s
+            elif not (lease.reporting or id(lease) in reporting):
+                self.lost(lease)
         self.renewed([lease.job_id for lease in due if lease.job_id not in lost])
 
     def _complain(self, error: BaseException) -> None:
