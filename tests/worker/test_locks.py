@@ -177,7 +177,7 @@ async def test_blocked_loop_keeps_locks_and_is_warned_of(desk: Desk, caplog: pyt
 
 
 async def test_results_held_back_by_a_blocked_loop_keep_their_locks(desk: Desk) -> None:
-    """Jobs that have ended, their report not yet written when another one blocks the loop, do not run again (pain 2)."""
+    """Jobs that have ended, their results not yet written when another one blocks the loop, run once (pain 2)."""
     turns = 8
     go, inside, runs = asyncio.Event(), threading.Event(), Counter[str]()
 
