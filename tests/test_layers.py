@@ -19,7 +19,7 @@ from support.imports import SOURCES, Module, modules, reaches
 
 TREE = [
     *("version", "errors.roots", "errors.usage", "errors.scripts", "errors.outcomes", "errors.links", "errors"),
-    *("checks", "moments", "states", "keys", "signals", "keywords"),
+    *("checks", "moments", "states", "keys", "signals", "stacktraces", "keywords"),
     *("texts", "codec", "backoff", "repeat", "retention", "worker_options", "options", "given", "stored_options"),
     *("late", "job", "hash_slots", "call", "replies", "events", "entries"),
     *("calls", "calls.add", "calls.fetch", "calls.finish", "calls.locks", "calls.change", "calls.family"),

@@ -54,6 +54,7 @@ def nowhere(shell: Shell) -> Queue:
         ({"priority": math.nan}, "priority: expected a whole number, not nan"),
         ({"delay": -1}, "delay: must"),
         ({"delay": 1.5}, "delay: expected milliseconds as int, or a timedelta, not 1.5"),
+        ({"delay": datetime(2030, 1, 1)}, "delay: expected milliseconds as int, or a timedelta, not a datetime; pass"),  # noqa: DTZ001
         ({"delay": "5s"}, "delay: expected milliseconds as int, or a timedelta, not '5s'"),
         ({"timestamp": datetime(2030, 1, 1)}, "timestamp: 2030-01-01T00:00:00 has no time zone"),  # noqa: DTZ001
         ({"timestamp": -1}, "timestamp: must"),
@@ -96,6 +97,7 @@ async def test_option_that_is_not_acceptable(nowhere: Queue, options: Any, says:
         ("removeOnComplete", "remove_on_complete"),
         ("prio", "priority"),
         ("retries", None),
+        ("countdown", None),
         ("debounce", None),
     ],
 )
@@ -108,6 +110,7 @@ async def test_option_that_does_not_exist(nowhere: Queue, name: str, nearest: st
 
     assert caught.value.nearest == nearest or nearest is None
     assert nearest is None or str(caught.value).endswith(f"did you mean '{nearest}'?")
+    assert caught.value.nearest or f"unknown option '{name}'; there are: job_id, " in str(caught.value)
 
 
 async def test_unknown_part_of_an_option(nowhere: Queue) -> None:
@@ -162,6 +165,14 @@ async def test_wrong_queue_name(shell: Shell, name: Any, says: str) -> None:
         shell.queue(name, NOWHERE)
     with pytest.raises(InvalidOption, match=says):
         await shell.add(name, "send", connection=NOWHERE)
+
+
+def test_url_in_place_of_a_queue_name(shell: Shell) -> None:
+    """Name and connection in the wrong order are told, and the URL is not shown, since it may hold a password."""
+    with pytest.raises(InvalidOption, match="the name comes first, then the connection") as caught:
+        shell.queue("redis://ada:secret@localhost", "mail")
+
+    assert "secret" not in str(caught.value)
 
 
 def test_empty_prefix(shell: Shell) -> None:

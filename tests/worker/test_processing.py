@@ -6,10 +6,12 @@ import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import echomq.sync
 from echomq import Delay, Job, RateLimited, Unrecoverable, UsageError, Wait, WaitForChildren, Worker
 from echomq.aio.context import Context, ThreadContext, current_context
 from echomq.current import job_logger
@@ -85,6 +87,67 @@ def test_processor_must_be_callable() -> None:
     """What cannot be called is refused when the worker is made."""
     with pytest.raises(UsageError, match="processor"):
         Worker("work", "not a function", "redis://localhost")  # type: ignore[arg-type]  # the mistake under test
+
+
+def _none() -> None: ...
+
+
+def _wants_more(_: Job, __: Any, ___: Any) -> None: ...
+
+
+def _named_only(_: Job, *, retries: int) -> None: ...
+
+
+@pytest.mark.parametrize("function", [_none, _wants_more, _named_only, lambda: 1])
+def test_function_that_takes_no_job_is_refused(function: Any) -> None:
+    """A function that no job could call is refused when the worker is made, in place of failing every job."""
+    for make in (Worker, echomq.sync.Worker):
+        with pytest.raises(UsageError, match=r"expected a function of \(job\) or \(job, ctx\), not .*\("):
+            make("work", function, "redis://localhost")
+
+
+def test_coroutine_in_place_of_its_function_is_refused() -> None:
+    """A function that was called where it should be passed is told apart."""
+    mistake: Any = _fail(None)  # type: ignore[arg-type]  # never runs
+    with pytest.raises(UsageError, match="it was called already, pass the function itself"):
+        Worker("work", mistake, "redis://localhost")
+    mistake.close()
+
+
+async def _fail(_: Job) -> None:
+    raise LookupError("no address")
+
+
+def _fail_in_thread(job: Job) -> None:
+    asyncio.run(_fail(job))  # frames in the middle stay
+
+
+@pytest.mark.parametrize("run_in", [None, "thread", "process"])
+async def test_stack_trace_begins_in_the_users_code(desk: Desk, run_in: str | None) -> None:
+    """A stored stack trace shows nothing of the worker: its first frame is the processor's."""
+    is_awaited = run_in is None and desk.make_worker is Worker
+    job_id = await desk.add()
+    await desk.worker(_fail if is_awaited else _fail_in_thread, run_in=run_in).run(until="drained")
+    trace = (await desk.job(job_id)).stacktrace[-1].splitlines()
+
+    assert trace[0] == "Traceback (most recent call last):"
+    assert Path(__file__).name in trace[1]
+    assert not [line for line in trace if "/echomq/" in line]
+    assert trace[-1] == "LookupError: no address"
+
+
+@pytest.mark.parametrize(
+    ("processor", "says"),
+    [(lambda _: {1, 2}, "NotEncodable: the result of job"), ({"other": _fail_in_thread}, "no processor")],
+)
+async def test_error_that_passed_no_code_of_the_user(desk: Desk, processor: Any, says: str) -> None:
+    """What the worker itself says about a job is one line, without its own frames."""
+    job_id = await desk.add()
+    await desk.worker(processor).run(until="drained")
+    [trace] = (await desk.job(job_id)).stacktrace
+
+    assert says in trace
+    assert len(trace.splitlines()) == 1
 
 
 async def test_failed_job_keeps_reason_and_traceback(desk: Desk) -> None:

@@ -96,7 +96,7 @@ def check_names(cls: Any, given: Mapping[Any, object], prefix: str = "") -> None
     names = _field_names(cls)
     for name in given:
         if name not in names:
-            raise UnknownOption(f"{prefix}{name}", _nearest(str(name), names))
+            raise UnknownOption(f"{prefix}{name}", _nearest(str(name), names), names)
 
 
 def _nearest(name: str, names: Sequence[str]) -> str | None:

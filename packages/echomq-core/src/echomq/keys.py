@@ -61,7 +61,11 @@ _IN_CLIENT_NAMES = "".join(map(chr, range(0x21, 0x7F)))
 
 
 def _valid_queue(_: object, __: object, value: Any) -> None:
-    if ":" in filled("queue", value, "a queue name is text that is not empty"):
+    if "://" in filled("queue", value, "a queue name is text that is not empty"):  # not shown: it may hold a password
+        raise InvalidOption(
+            "queue", "expected the name of a queue, not a URL; the name comes first, then the connection"
+        )
+    if ":" in value:
         raise InvalidOption("queue", f"a queue name holds no colon, but {value!r} does; use the prefix for name spaces")
 
 

@@ -60,7 +60,7 @@ class Listening:
             UnknownOption: There is no such event; tells the nearest name.
         """
         if event not in self.events:
-            raise UnknownOption(event, next(iter(get_close_matches(event, self.events, n=1)), None))
+            raise UnknownOption(event, next(iter(get_close_matches(event, self.events, n=1)), None), self.events)
         with self._lock:
             self._by_event[event] = (*self._by_event.get(event, ()), listener)
 

@@ -34,6 +34,12 @@ def duration_ms(field: str, value: object, *, minimum: int = 0) -> int:
     """
     if isinstance(value, timedelta):
         value = value // _MILLISECOND
+    if isinstance(value, datetime):
+        raise InvalidOption(
+            field,
+            "expected milliseconds as int, or a timedelta, not a datetime; "
+            "pass the time until then, moment - datetime.now(timezone.utc)",
+        )
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidOption(field, f"expected milliseconds as int, or a timedelta, not {value!r}")
     if value < minimum:

@@ -24,10 +24,21 @@ def check_processor(function: object) -> None:
     """Refuse what cannot process jobs.
 
     Raises:
-        UsageError: It cannot be called.
+        UsageError: It cannot be called, or not with a job, or with a job and ``ctx``.
     """
     if not callable(function):
-        raise UsageError(f"processor: expected a function of (job) or (job, ctx), not {function!r}")
+        was_called = "; it was called already, pass the function itself" if inspect.iscoroutine(function) else ""
+        raise UsageError(f"processor: expected a function of (job) or (job, ctx), not {function!r}{was_called}")
+    signature = _signature(function)
+    if signature is None:
+        return
+    try:
+        signature.bind(*((None, None) if takes_context(function) else (None,)))
+    except TypeError as problem:
+        name = getattr(function, "__qualname__", repr(function))
+        raise UsageError(
+            f"processor: expected a function of (job) or (job, ctx), not {name}{signature}: {problem}"
+        ) from None
 
 
 def is_coroutine_function(function: Any) -> bool:
@@ -39,13 +50,19 @@ def is_coroutine_function(function: Any) -> bool:
 
 def takes_context(function: Callable[..., Any]) -> bool:
     """Tell whether a processor has a second argument for ``ctx``."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some builtins have none
+    signature = _signature(function)
+    if signature is None:
         return False
     kinds = [parameter.kind for parameter in signature.parameters.values()]
     positional = kinds.count(inspect.Parameter.POSITIONAL_ONLY) + kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return positional >= 2 or inspect.Parameter.VAR_POSITIONAL in kinds
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):  # some builtins have none
+        return None
 
 
 def no_processor(job: Job, processors: Mapping[str, Processor]) -> EchoMQError:

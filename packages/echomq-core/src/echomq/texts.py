@@ -171,7 +171,7 @@ def check_json(subject: str, value: object) -> None:
             cycle = any(current is holder for _, holder, _ in stack)
             problem = "it contains itself" if cycle else f"nested deeper than {MAX_DEPTH} levels"
         if problem is not None:
-            raise NotEncodable(subject, path, problem)
+            raise NotEncodable(subject, path, problem) from None
         if isinstance(current, (dict, list, tuple)):
             stack.append((path, current, _children(subject, path, current)))
         while True:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
+from echomq.stacktraces import in_users_code
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -105,6 +107,7 @@ class Outcomes:
         """Raise what went wrong first: the error of a job, or one that is no job's fault."""
         failed = self.drained().failed
         if failed:
-            raise failed[0].error
+            error = failed[0].error
+            raise error.with_traceback(in_users_code(error.__traceback__) or error.__traceback__)
         if self._errors:
             raise self._errors[0]

@@ -70,7 +70,7 @@ class JobNotInState(ScriptError):
 
     code = -3
     what = "job {job_id} is not in the state this call needs"
-    advice = "Read its state; it was moved by somebody else."
+    advice = "Read its state; somebody else has moved or removed it, or the id is wrong."
 
 
 class JobHasPendingChildren(ScriptError):

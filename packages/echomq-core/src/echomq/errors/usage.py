@@ -1,5 +1,7 @@
 """The caller's mistakes, raised before anything is sent."""
 
+from collections.abc import Iterable
+
 from .roots import EchoMQError
 
 __all__ = ["DriverMissing", "InvalidOption", "NotEncodable", "UnknownOption", "UsageError"]
@@ -22,15 +24,16 @@ class InvalidOption(UsageError, ValueError):
 
 
 class UnknownOption(UsageError, TypeError):
-    """An option of that name does not exist.
+    """An option of that name does not exist; the message tells the nearest, or all that there are.
 
     Attributes:
         field: The unknown name.
         nearest: The existing name that looks most like it, or None.
     """
 
-    def __init__(self, field: str, nearest: str | None) -> None:
-        hint = f"; did you mean {nearest!r}?" if nearest else ""
+    def __init__(self, field: str, nearest: str | None, known: Iterable[str] = ()) -> None:
+        known = ", ".join(known)
+        hint = f"; did you mean {nearest!r}?" if nearest else f"; there are: {known}" if known else ""
         super().__init__(f"unknown option {field!r}{hint}")
         self.field = field
         self.nearest = nearest

@@ -6,7 +6,6 @@ and text arrive: the other side may not know them, and must not have to import t
 """
 
 import builtins
-import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,18 +14,12 @@ import attrs
 from echomq import errors, signals
 from echomq.errors import EchoMQError, RaisedInProcess
 from echomq.errors.outcomes import class_name
+from echomq.stacktraces import RaisedElsewhere, stack_trace
 
 __all__ = ["Parcel", "packed", "unpacked"]
 
 _PLAIN = (str, bytes, int, float, bool, type(None))
 _SHARED = {module.__name__: module for module in (builtins, errors, signals)}
-
-
-class _InChild(Exception):  # no error of its own: it carries the stack trace of one
-    """Where an error was raised, as text."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}" if self.args else ""
 
 
 @attrs.frozen(kw_only=True)
@@ -54,7 +47,7 @@ class Parcel:
 
 def packed(error: BaseException) -> Parcel:
     """Return an error as what can be sent."""
-    trace = "".join(traceback.format_exception(error))
+    trace = stack_trace(error)
     shared, text = _nearest_shared(type(error)), _text(error)
     args = error.args if _is_plain(error.args) else None
     if shared is None or (args is None and not issubclass(shared, EchoMQError)):
@@ -82,7 +75,7 @@ def unpacked(parcel: Parcel) -> BaseException:
         error = _own(cls, parcel) or _made(cls, (f"{parcel.own_name}: {parcel.text}",), parcel)
     else:
         error = _made(cls, parcel.args, parcel)
-    error.__cause__ = _InChild(parcel.trace)
+    error.__cause__ = RaisedElsewhere(parcel.trace)
     return error
 
 

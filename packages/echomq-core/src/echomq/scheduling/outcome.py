@@ -6,7 +6,6 @@ The shell runs the job's code; what came of it becomes one of these values, and
 Source: protocol spec 05 sections 4.7 and 5.
 """
 
-import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -18,6 +17,7 @@ from echomq.errors import JobSignal, NotEncodable, RaisedInProcess
 from echomq.job import Job
 from echomq.options import WorkerOptions
 from echomq.signals import Delay, JobCancelled, RateLimited, Unrecoverable, Wait, WaitForChildren
+from echomq.stacktraces import stack_trace
 
 __all__ = [
     "AwaitsChildren",
@@ -273,7 +273,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _stacktrace(job: Job, error: BaseException) -> tuple[str, ...]:
-    rows = (*job.stacktrace, _shown(error, lambda error: "".join(traceback.format_exception(error))))
+    rows = (*job.stacktrace, _shown(error, stack_trace))
     limit = job.options.stack_trace_limit
     return rows if limit is None else rows[len(rows) - limit :] if limit else ()
 
