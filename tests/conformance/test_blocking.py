@@ -49,7 +49,7 @@ def test_turn_within_the_deadline(link: Connection, prefix: str) -> None:
     """A thread whose turn does not come within its deadline fails, and its request certainly has not run."""
     with ThreadPoolExecutor(1) as threads:
         reading = threads.submit(link.send, command("BLPOP", prefix, 30, block_ms=30_000))
-        while not link._turn.locked():  # type: ignore[attr-defined]  # of our own class, not of the contract
+        while not link._turn.is_used:  # type: ignore[attr-defined]  # of our own class, not of the contract
             time.sleep(0.001)
         with pytest.raises(ConnectionLost) as caught:
             link.send(command("SET", prefix, 1), deadline_ms=50)
@@ -126,7 +126,7 @@ def test_fork(link: Connection) -> None:
     before = link.send(command("CLIENT", "ID"))
     with ThreadPoolExecutor(1) as threads:
         slow = threads.submit(link.send, command("BLPOP", "nothing", 0.3, block_ms=300))
-        while not link._turn.locked():  # type: ignore[attr-defined]  # of our own class, not of the contract
+        while not link._turn.is_used:  # type: ignore[attr-defined]  # of our own class, not of the contract
             time.sleep(0.001)
         child = os.fork()
         if child == 0:

@@ -113,6 +113,19 @@ def test_pack_as_the_c_libraries(parts: list[Any]) -> None:
     assert mine == hiredis.pack_command(tuple(parts)) == libvalkey.pack_command(tuple(parts))
 
 
+def test_libraries_get_no_numbers() -> None:
+    """A C library gets numbers as text: it crashes where a signal handler raises while it makes that of them."""
+    seen: list[Any] = []
+
+    def spy(parts: Any) -> bytes:
+        seen.extend(parts)
+        return b""
+
+    packed(Resp(pack=spy, new_parser=new_parser), ("SET", b"key", 7, 1.5))
+
+    assert seen == ["SET", b"key", "7", "1.5"]
+
+
 @pytest.mark.parametrize("packing", [pack, hiredis.pack_command, libvalkey.pack_command])
 @pytest.mark.parametrize("bad", [None, True, [], {}, object(), "\ud800"])
 def test_not_encodable(packing: Any, bad: Any) -> None:

@@ -29,6 +29,8 @@ _PASSING = frozenset({"LOADING", "BUSY", "READONLY", "MASTERDOWN", "CLUSTERDOWN"
 _INNER = re.compile(r"Error running script .*@user_script: ?\d+: -?([A-Z]{3,}) ")
 """Redis before 7 wraps the error that ended a script; the word after the last line number is the real prefix."""
 
+_NUMBERS = frozenset({int, float})
+
 
 class Push(list[Any]):
     """A message nobody asked for; connections ignore it."""
@@ -91,9 +93,14 @@ def packed(resp: Resp, parts: tuple[Argument, ...]) -> bytes:
         NotEncodable: A part is neither text, bytes nor a number, or is text that UTF-8 cannot express.
     """
     try:
-        return resp.pack(parts)
+        return resp.pack(parts if _NUMBERS.isdisjoint(map(type, parts)) else tuple(map(_as_text, parts)))
     except (TypeError, UnicodeEncodeError) as error:
         raise _not_encodable(parts) from error
+
+
+def _as_text(part: Argument) -> Argument:
+    """Return a number as text: hiredis and libvalkey crash where a signal handler raises while they do that."""
+    return str(part) if type(part) in _NUMBERS else part
 
 
 def _not_encodable(parts: tuple[Argument, ...]) -> NotEncodable:

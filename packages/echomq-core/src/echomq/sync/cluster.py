@@ -34,6 +34,7 @@ from echomq.errors import DriverError, EchoMQError, ServerNotReady, ServerRefuse
 from echomq.exchange import parse_info
 from echomq.links import closed
 
+from .exclusive import Exclusive
 from .link import Dialler, Link
 
 __all__ = ["ClusterDialler", "ClusterLink"]
@@ -81,7 +82,7 @@ class ClusterLink:
     name: str | None = None
     is_single: bool = False
     _links: dict[Address, Link] = attrs.field(init=False, factory=dict)
-    _learning: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    _learning: Exclusive = attrs.field(init=False, factory=Exclusive)
     _pid: int = attrs.field(init=False, factory=os.getpid)
     _closed: threading.Event = attrs.field(init=False, factory=threading.Event)
     _server: ServerInfo | None = attrs.field(init=False, default=None)
@@ -211,18 +212,14 @@ class ClusterLink:
     def _learn(self, journey: Journey) -> None:
         """Ask for the table; threads that want it at once wait for one answer."""
         if self._pid != os.getpid():  # whoever held the lock in the parent is not here
-            self._learning, self._pid = threading.Lock(), os.getpid()
-        if not self._learning.acquire(timeout=journey.left_ms(time.monotonic()) / 1000):
-            raise nobody_answered(self.dialler.where, ())
-        try:
-            table = self.dialler.table
-            if table.is_doubted or not table.is_fresh(time.monotonic()):
-                self._ask_nodes()
-        finally:
-            self._learning.release()
+            self._learning, self._pid = Exclusive(), os.getpid()
+        wait_s = journey.left_ms(time.monotonic()) / 1000
+        self._learning.do(self._ask_nodes, wait_s=wait_s, late=lambda: nobody_answered(self.dialler.where, ()))
 
     def _ask_nodes(self) -> None:
         table, errors = self.dialler.table, list[DriverError]()
+        if not table.is_doubted and table.is_fresh(time.monotonic()):
+            return  # somebody has asked meanwhile
         for address in table.candidates([dice() for _ in range(16)]):
             if self._closed.is_set():
                 raise closed(self.dialler.where)

@@ -12,8 +12,8 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 import attrs
@@ -25,6 +25,8 @@ from echomq.errors import ConnectionLost, DriverError, ProtocolError, ReplyTimeo
 from echomq.exchange import Parts, decoded, exchange_batch, is_unknown_script, parse_info, parts, refused, text_parts
 from echomq.links import Reconnecting, broken, closed, is_demoted, is_final, no_reply
 from echomq.resp import INCOMPLETE, Parser, Resp, canonical, packed
+
+from .exclusive import Exclusive
 
 __all__ = ["Dialler", "Link"]
 
@@ -113,7 +115,7 @@ class Link:
     dialler: Dialler
     name: str | None = None
     gives_up: bool = False
-    _turn: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    _turn: Exclusive = attrs.field(init=False, factory=Exclusive)
     _pid: int = attrs.field(init=False, factory=os.getpid)
     _open: _Open | None = attrs.field(init=False, default=None)
     _closed: threading.Event = attrs.field(init=False, factory=threading.Event)
@@ -138,26 +140,31 @@ class Link:
         """See :meth:`echomq.driver.Connection.send`."""
         block_ms = request.block_ms if isinstance(request, Command) else 0
         deadline = self._deadline(deadline_ms, block_ms)
-        with self._my_turn(deadline):
-            (reply,) = self._round_trip([parts(request)], request.repeatable, deadline)
-            if is_unknown_script(request, reply) and isinstance(request, ScriptCall):
-                (reply,) = self._round_trip([text_parts(request)], request.repeatable, deadline)
+        reply = self._in_turn(lambda: self._ask(request, deadline), deadline)
         if isinstance(reply, ServerRefused):
             raise refused(request, reply)
         return decoded(request, reply)
 
+    def _ask(self, request: Request[Any], deadline: _Deadline) -> Reply:
+        (reply,) = self._round_trip([parts(request)], request.repeatable, deadline)
+        if is_unknown_script(request, reply) and isinstance(request, ScriptCall):
+            (reply,) = self._round_trip([text_parts(request)], request.repeatable, deadline)
+        return reply
+
     def send_batch(self, batch: Batch, *, deadline_ms: int | None = None) -> list[Any]:
         """See :meth:`echomq.driver.Connection.send_batch`."""
-        repeatable = all(request.repeatable for request in batch.requests)
         deadline = self._deadline(deadline_ms, 0)
-        with self._my_turn(deadline):
-            exchange = exchange_batch(batch, self._open.known if self._open else set())
-            try:
-                lines = next(exchange)
-                while True:
-                    lines = exchange.send(self._round_trip(lines, repeatable, deadline))
-            except StopIteration as done:
-                return list(done.value)
+        return self._in_turn(lambda: self._ask_all(batch, deadline), deadline)
+
+    def _ask_all(self, batch: Batch, deadline: _Deadline) -> list[Any]:
+        repeatable = all(request.repeatable for request in batch.requests)
+        exchange = exchange_batch(batch, self._open.known if self._open else set())
+        try:
+            lines = next(exchange)
+            while True:
+                lines = exchange.send(self._round_trip(lines, repeatable, deadline))
+        except StopIteration as done:
+            return list(done.value)
 
     def post(self, batch: Batch) -> bool:
         """Write requests behind one whose reply is waited for in vain, and want no reply; then the link has served.
@@ -206,9 +213,7 @@ class Link:
         if opened is not None:
             _shut(opened.sock)
         # Whoever has the turn notices, and closes the socket when he lets go of it.
-        if self._turn.acquire(blocking=False):
-            self._drop()
-            self._turn.release()
+        self._turn.do_if_free(self._drop)
 
     # -- turns and deadlines --------------------------------------------------------------------
 
@@ -216,23 +221,26 @@ class Link:
         limit_ms = (self.dialler.options.deadline_ms if deadline_ms is None else deadline_ms) + block_ms
         return _Deadline(time.monotonic() + limit_ms / 1000, limit_ms)
 
-    @contextmanager
-    def _my_turn(self, deadline: _Deadline) -> Generator[None, None, None]:
+    def _in_turn(self, exchange: Callable[[], T], deadline: _Deadline) -> T:
         if self._pid != os.getpid():
             self._start_anew()
-        if not self._turn.acquire(timeout=max(0.0, deadline.left_s())):
-            raise self._attempts.out_of_time(deadline.limit_ms, connected=self._open is not None)
+
+        def late() -> Exception:
+            return self._attempts.out_of_time(deadline.limit_ms, connected=self._open is not None)
+
+        return self._turn.do(lambda: self._unless_closed(exchange), wait_s=deadline.left_s(), late=late)
+
+    def _unless_closed(self, exchange: Callable[[], T]) -> T:
         try:
-            yield
+            return exchange()
         finally:
             if self._closed.is_set():
                 self._drop()
-            self._turn.release()
 
     def _start_anew(self) -> None:
         """In a forked process, leave the parent's socket and lock alone."""
         self._orphan, self._open = self._open, None
-        self._turn, self._pid = threading.Lock(), os.getpid()
+        self._turn, self._pid = Exclusive(), os.getpid()
 
     # -- round trips ----------------------------------------------------------------------------
 

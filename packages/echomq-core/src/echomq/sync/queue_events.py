@@ -26,6 +26,7 @@ from echomq.scheduling.settling import is_passing
 from echomq.scheduling.timing import pause_ms
 
 from .connecting import connect
+from .exclusive import Exclusive
 from .run import is_open
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class QueueEvents:
         self._link: Connection = source.dedicated(name=f"{self.keys.client_name()}:qe")
         self._listeners = Listeners()
         self._fetched: deque[Event] = deque()
-        self._reading = threading.Lock()
+        self._reading = Exclusive()
         self._closed = threading.Event()
 
     @property
@@ -187,16 +188,16 @@ class QueueEvents:
             raise ConnectionClosed(f"the events of queue {self.keys.queue!r} are closed; make another QueueEvents")
 
     def _read(self) -> list[Event]:
-        if not self._reading.acquire(blocking=False):
-            raise UsageError("these events are being read by another thread; make a QueueEvents for each reader")
+        problem = "these events are being read by another thread; make a QueueEvents for each reader"
+        return self._reading.do(self._read_until_closed, wait_s=0, late=lambda: UsageError(problem))
+
+    def _read_until_closed(self) -> list[Event]:
         try:
             return self._read_on()
         except ConnectionClosed:
             if self._closed.is_set():
                 return []
             raise
-        finally:
-            self._reading.release()
 
     def _read_on(self) -> list[Event]:
         failures = 0
