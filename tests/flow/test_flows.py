@@ -28,6 +28,7 @@ from echomq import (
 )
 from echomq.aio.context import Context
 from echomq.calls.family import DependencyCounts
+from support.blocking import Awaited
 from support.desk import happens, until
 from support.servers import Server, Servers
 from support.shells import Shell
@@ -78,6 +79,40 @@ async def test_parent_runs_after_its_children(flows: FlowProducer, queue: Queue,
     assert await queue.get_dependency_counts(tree.job.id) == DependencyCounts(
         processed=2, unprocessed=0, ignored=0, failed=0
     )
+
+
+async def _sum_of_parts(job: Job, ctx: Context) -> Any:
+    return sum((await ctx.get_children_values()).values()) if job.name == "sum" else job.data
+
+
+def _plain_sum_of_parts(job: Job, ctx: Any) -> Any:
+    return sum(ctx.get_children_values().values()) if job.name == "sum" else job.data
+
+
+CHILDREN_READERS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "coroutine": (Worker, _sum_of_parts, {}),
+    "thread": (Worker, _plain_sum_of_parts, {}),
+    "process": (Worker, _plain_sum_of_parts, {"run_in": "process"}),
+    "coroutine in a process": (Worker, _sum_of_parts, {"run_in": "process"}),
+    "blocking": (Awaited, _plain_sum_of_parts, {}),
+}
+"""How a job runs -> class of its worker, processor, and options."""
+
+
+@pytest.mark.parametrize("how", CHILDREN_READERS)
+async def test_parent_reads_its_children_by_its_context(
+    flows: FlowProducer, queue: Queue, server: Server, prefix: str, how: str
+) -> None:
+    """A parent finds the results of its children through ``ctx``, wherever it runs; one without children finds none."""
+    make, processor, options = CHILDREN_READERS[how]
+    parts = [FlowNode(queue="mail", name="part", data=number) for number in (1, 2)]
+    tree = await flows.add(FlowNode(queue="mail", name="sum", children=parts))
+    alone = await queue.add("sum")
+
+    await make("mail", processor, server.url, prefix=prefix, **options).run(until="drained")
+
+    assert await queue.result(tree.job.id) == 3
+    assert await queue.result(alone.id) == 0
 
 
 async def test_bulk(flows: FlowProducer, queue: Queue) -> None:

@@ -68,7 +68,7 @@ class _Context:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.context, name)
-        if name in {"log", "progress", "update_data", "extend", "add_child"}:
+        if name in {"log", "progress", "update_data", "extend", "add_child", "get_children_values"}:
             return lambda *args, **kwargs: in_thread(found, *args, **kwargs)
         return found
 

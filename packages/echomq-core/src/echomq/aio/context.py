@@ -18,7 +18,8 @@ from uuid import uuid4
 import attrs
 
 from echomq import middleware, plugins
-from echomq.call import ScriptCall
+from echomq.call import Command, ScriptCall
+from echomq.calls import family as family_calls
 from echomq.calls.change import add_log, update_data, update_progress
 from echomq.calls.locks import extend_lock
 from echomq.clock import wall_ms
@@ -53,7 +54,7 @@ def current_context() -> "Context | ThreadContext | None":
 class Host(Protocol):
     """What a context needs of its worker."""
 
-    async def send_for_job(self, call: ScriptCall[T]) -> T | None:
+    async def send_for_job(self, call: ScriptCall[T] | Command[T]) -> T | None:
         """Send a call until it is answered; None if only the reply to a first try was lost."""
         ...
 
@@ -192,6 +193,14 @@ class Context:
             child = attrs.evolve(child, id=str(uuid4()))  # made here, so that a lost reply adds no second child
         return await self._add(child)
 
+    async def get_children_values(self) -> dict[str, Any]:
+        """Return the results of the job's completed children, by the keys of the children.
+
+        Raises:
+            ProtocolError: Another client stored a result that is not JSON.
+        """
+        return await self._host.send_for_job(family_calls.get_children_values(self.job.keys, self.job.id)) or {}
+
     async def _add(self, child: Job) -> Job:
         plan = middleware.add(plugins.extensions().add_layers, child, report)
         call: Any = next(plan)
@@ -313,6 +322,10 @@ class ThreadContext:
     ) -> Job:
         """See :meth:`Context.add_child`."""
         return self.wait_for(self._context.add_child(name, data, queue=queue, **options))
+
+    def get_children_values(self) -> dict[str, Any]:
+        """See :meth:`Context.get_children_values`."""
+        return self.wait_for(self._context.get_children_values())
 
     def extend(self, duration: int | timedelta) -> None:
         """See :meth:`Context.extend`."""

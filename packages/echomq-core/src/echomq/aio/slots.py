@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from echomq.call import ScriptCall
+from echomq.call import Command, ScriptCall
 from echomq.calls.batches import Found, Terms
 from echomq.calls.fetch import Take, move_job_from_active_to_wait
 from echomq.clock import local_zone, wall_ms
@@ -304,7 +304,7 @@ class Slots:
 
     # -- for the context of a job -----------------------------------------------------------------
 
-    async def send_for_job(self, call: ScriptCall[T]) -> T | None:
+    async def send_for_job(self, call: ScriptCall[T] | Command[T]) -> T | None:
         """See :class:`~echomq.aio.context.Host`."""
         reply: T | None
         reply, _ = await self._insisting.run(insistently(call))

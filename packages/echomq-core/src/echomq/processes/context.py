@@ -72,6 +72,10 @@ class ChildContext:
         """Add a job that this one depends on; see :meth:`echomq.Context.add_child`."""
         return cast("Job", self.ask("add_child", name, data, queue=queue, **options).result())
 
+    def get_children_values(self) -> dict[str, Any]:
+        """Return the results of the job's completed children; see :meth:`echomq.Context.get_children_values`."""
+        return cast("dict[str, Any]", self.ask("get_children_values").result())
+
     def extend(self, duration: int | timedelta) -> None:
         """Let the job's lock live so long from now; see :meth:`echomq.Context.extend`."""
         self.ask("extend", duration).result()
@@ -128,6 +132,10 @@ class AsyncChildContext:
     ) -> Job:
         """See :meth:`ChildContext.add_child`."""
         return cast("Job", await self._asked("add_child", name, data, queue=queue, **options))
+
+    async def get_children_values(self) -> dict[str, Any]:
+        """See :meth:`ChildContext.get_children_values`."""
+        return cast("dict[str, Any]", await self._asked("get_children_values"))
 
     async def extend(self, duration: int | timedelta) -> None:
         """See :meth:`ChildContext.extend`."""

@@ -14,7 +14,7 @@ from .parcel import Parcel
 
 __all__ = ["CALLS", "Answer", "Ask", "Began", "FromChild", "Raised", "Returned", "Run", "ToChild"]
 
-CALLS = frozenset({"log", "progress", "update_data", "add_child", "extend"})
+CALLS = frozenset({"log", "progress", "update_data", "add_child", "extend", "get_children_values"})
 """What a child may ask for: methods of ``ctx``."""
 
 

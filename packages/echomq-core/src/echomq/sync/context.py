@@ -15,7 +15,8 @@ from uuid import uuid4
 import attrs
 
 from echomq import middleware, plugins
-from echomq.call import ScriptCall
+from echomq.call import Command, ScriptCall
+from echomq.calls import family as family_calls
 from echomq.calls.change import add_log, update_data, update_progress
 from echomq.calls.locks import extend_lock
 from echomq.clock import wall_ms
@@ -48,7 +49,7 @@ def current_context() -> "Context | None":
 class Host(Protocol):
     """What a context needs of its worker."""
 
-    def send_for_job(self, context: "Context", call: ScriptCall[T]) -> T | None:
+    def send_for_job(self, context: "Context", call: ScriptCall[T] | Command[T]) -> T | None:
         """Send a call until it is answered; None if only the reply to a first try was lost.
 
         Raises:
@@ -188,6 +189,14 @@ class Context:
             child = attrs.evolve(child, id=str(uuid4()))  # made here, so that a lost reply adds no second child
         return self._add(child)
 
+    def get_children_values(self) -> dict[str, Any]:
+        """Return the results of the job's completed children, by the keys of the children.
+
+        Raises:
+            ProtocolError: Another client stored a result that is not JSON.
+        """
+        return self._send(family_calls.get_children_values(self.job.keys, self.job.id)) or {}
+
     def _add(self, child: Job) -> Job:
         plan = middleware.add(plugins.extensions().add_layers, child, report)
         call: Any = next(plan)
@@ -210,5 +219,5 @@ class Context:
         if not self._send(extend_lock(self.job.keys, self.job.id, self.token, lock_ms)):
             raise LockMissing("extendLock", self.job.id)
 
-    def _send(self, call: ScriptCall[T]) -> T | None:
+    def _send(self, call: ScriptCall[T] | Command[T]) -> T | None:
         return self._host.send_for_job(self, call)

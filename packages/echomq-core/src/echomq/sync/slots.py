@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from echomq.call import ScriptCall
+from echomq.call import Command, ScriptCall
 from echomq.calls.fetch import Take
 from echomq.chance import dice
 from echomq.clock import local_zone, wall_ms
@@ -322,7 +322,7 @@ class Slots:
 
     # -- calls ----------------------------------------------------------------------------------
 
-    def send_for_job(self, context: Context, call: ScriptCall[T]) -> T | None:
+    def send_for_job(self, context: Context, call: ScriptCall[T] | Command[T]) -> T | None:
         """See :class:`~echomq.sync.context.Host`."""
         held = next((held for held in list(self.held) if held.context is context), None)
         if held is None or held.detached:
