@@ -619,8 +619,8 @@ async def test_own_connection_is_left_open(desk: Desk) -> None:
     assert await desk.counts() == {"completed": 1}
 
 
-async def test_closed_connection_ends_the_run(desk: Desk) -> None:
-    """If the host closes the connection it gave, the run ends with an error that says so."""
+async def test_closed_connection_ends_the_run(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    """If the host closes the connection it gave, the run ends with an error that says so, in one line of the log."""
     connection = echomq.connect(desk.url)
     worker = Worker("work", nothing, connection, prefix=desk.keys.prefix, drain_delay=100)
     ready = gathered(worker, "ready", 1)
@@ -631,6 +631,8 @@ async def test_closed_connection_ends_the_run(desk: Desk) -> None:
 
     with pytest.raises(ConnectionClosed):
         await happens(running)
+    [record] = [record for record in caplog.records if "was closed by its owner" in record.getMessage()]
+    assert record.exc_info is None
 
 
 async def test_worker_can_run_again(desk: Desk) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from .errors import ConnectionClosed
+from .errors import ConnectionClosed, UsageError
 from .job import Job
 from .scheduling.settling import LetGo, is_passing
 
@@ -53,7 +53,9 @@ class Complaints:
                 return
             self.fatal = error
         if not is_passing(error):
-            _log.error("worker of queue %s: %s", self.queue, error, exc_info=error)
+            # Of a mistake in the program the message says it all; our own frames below it would only hide that.
+            trace = None if isinstance(error, ConnectionClosed | UsageError) else error
+            _log.error("worker of queue %s: %s", self.queue, error, exc_info=trace)
         elif self.in_outage:
             return
         elif isinstance(error, LetGo):
