@@ -233,7 +233,9 @@ ODD: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "row": ("row: a log row is text, not b'row'", lambda queue: queue.add_log("mine", b"row")),
     "no jobs": ("jobs: expected (name, data) or", lambda queue: queue.add_bulk(None)),
     "text as jobs": ("jobs[0]: expected (name, data) or", lambda queue: queue.add_bulk("send")),
-    "names": ("unknown option '1'", lambda queue: queue.add_bulk([("send", None, {1: 2})])),
+    "names": ("jobs[0]: unknown option '1'", lambda queue: queue.add_bulk([("send", None, {1: 2})])),
+    "one of many": ("jobs[1]: delay: must be", lambda queue: queue.add_bulk([("a", 1), ("b", 2, {"delay": -1})])),
+    "data of one": ("jobs[1]: data of job 'b' is not JSON at $", lambda queue: queue.add_bulk([("a", 1), ("b", {2})])),
 }
 """Operation -> how the message begins, and a wrong use."""
 

@@ -75,5 +75,7 @@ def test_strategy_answers_nonsense(answer: Any) -> None:
 
 def test_unknown_type() -> None:
     """A type nobody knows is an error that names it, not a job that hangs."""
-    with pytest.raises(InvalidOption, match="'other' is neither"):
+    with pytest.raises(
+        InvalidOption, match="'other' is neither built in nor a strategy of this worker; there are: exponential, fixed"
+    ):
         delay(Backoff("other", 5))

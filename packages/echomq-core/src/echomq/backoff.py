@@ -91,7 +91,10 @@ def next_delay_ms(
     elif backoff.type == "exponential":
         longest = backoff.delay << min(max(attempts_made - 1, 0), 40)
     else:
-        raise InvalidOption("backoff.type", f"{backoff.type!r} is neither built in nor a strategy of this worker")
+        known = ", ".join(sorted({"exponential", "fixed", *strategies}))
+        raise InvalidOption(
+            "backoff.type", f"{backoff.type!r} is neither built in nor a strategy of this worker; there are: {known}"
+        )
     longest = min(longest, MAX_DELAY_MS)
     return math.floor(longest * (1 - backoff.jitter) + dice * longest * backoff.jitter)
 

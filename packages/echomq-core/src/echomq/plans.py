@@ -15,7 +15,7 @@ from .call import Batch, Command, ScriptCall
 from .calls import add as add_calls
 from .calls import queue as queue_calls
 from .checks import nested, whole
-from .errors import BulkAddFailed, EchoMQError, InvalidOption
+from .errors import BulkAddFailed, EchoMQError, InvalidOption, UsageError
 from .given import given_options
 from .job import Job
 from .keys import Keys
@@ -113,7 +113,8 @@ def drafts(keys: Keys, jobs: Iterable[NewJob], defaults: Mapping[str, object], n
     """Return the jobs of a bulk add; the first bad one raises, before anything is sent.
 
     Raises:
-        InvalidOption: An item is not ``(name, data)`` or ``(name, data, options)``, or as :func:`draft`.
+        InvalidOption: An item is not ``(name, data)`` or ``(name, data, options)``.
+        UsageError: As :func:`draft`, with the place of the item before the text.
     """
     if not isinstance(jobs, Iterable):
         raise InvalidOption("jobs", f"expected (name, data) or (name, data, options) of each job, not {jobs!r}")
@@ -126,7 +127,11 @@ def drafts(keys: Keys, jobs: Iterable[NewJob], defaults: Mapping[str, object], n
         options = item[2] if len(item) == 3 else {}
         if not isinstance(options, Mapping):
             raise InvalidOption(f"jobs[{index}]", f"options are a mapping of names to values, not {options!r}")
-        result.append(draft(keys, item[0], item[1], options, defaults, now_ms))
+        try:
+            result.append(draft(keys, item[0], item[1], options, defaults, now_ms))
+        except UsageError as error:
+            error.args = (f"jobs[{index}]: {error}",)  # of thousands, which one
+            raise
     return result
 
 
