@@ -21,6 +21,7 @@ ASYNCIO_ONLY = frozenset(
         "test_callables_of_all_kinds",
         "test_cancel_while_the_loop_is_blocked",
         "test_cancelled_run_gives_jobs_back",
+        "test_scope_that_cancels_again_and_again",
         "test_context_of_a_coroutine",
         "test_context_of_a_thread_refuses_the_loop",
         "test_fetch_in_two_loops",

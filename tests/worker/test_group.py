@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import anyio
 import attrs
 import pytest
 import pytest_asyncio
@@ -240,3 +241,22 @@ async def test_mistakes_are_refused(desks: Desks) -> None:
         desks.group({"first": _noting([])}, weights={"other": 2})
     with pytest.raises(InvalidOption, match=r"weights\['first'\]"):
         desks.group({"first": _noting([])}, weights={"first": 0})
+
+
+async def test_scope_that_cancels_again_and_again(redis_server: Server, prefix: str) -> None:
+    """A scope of anyio, which cancels a task whenever it waits, ends a group as one cancellation does."""
+    inside = asyncio.Queue[str]()
+
+    async def forever(job: Job) -> None:
+        inside.put_nowait(job.id)
+        await asyncio.Event().wait()
+
+    async with Queue("one", redis_server.url, prefix=prefix) as queue:
+        await queue.add_bulk([("work", number) for number in range(2)])
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(WorkerGroup({"one": forever}, redis_server.url, prefix=prefix, concurrency=2).run)
+            await happens(inside.get())
+            await happens(inside.get())
+            tasks.cancel_scope.cancel()
+
+        assert await queue.get_job_counts("waiting", "active") == {"waiting": 2, "active": 0}

@@ -8,6 +8,7 @@ import threading
 import time
 from typing import Any
 
+import anyio
 import attrs
 import pytest
 import redis.asyncio
@@ -420,6 +421,21 @@ async def test_cancelled_run_gives_jobs_back(desk: Desk) -> None:
 
     assert not worker.is_running
     assert await desk.counts() == {"waiting": 2}
+
+
+async def test_scope_that_cancels_again_and_again(desk: Desk) -> None:
+    """A scope of anyio, which cancels a task whenever it waits, ends a run as one cancellation does, without a rest."""
+    gate, threads = Gate(), threading.active_count()
+    await desk.add_many(2)
+    worker = desk.worker(gate, concurrency=2)
+    async with anyio.create_task_group() as group:
+        group.start_soon(worker.run)
+        await gate.until_inside(2)
+        group.cancel_scope.cancel()
+
+    assert not worker.is_running
+    assert await desk.counts() == {"waiting": 2}
+    assert threading.active_count() == threads
 
 
 @pytest.mark.parametrize("worker_hears", ["first", "last"])

@@ -35,6 +35,7 @@ from .control import Control
 from .fetching import Fetching
 from .held import Held
 from .listeners import Listeners
+from .outlasting import outlasting
 from .processing import JobRunner
 from .shares import Access
 from .slots import Slots
@@ -171,13 +172,9 @@ class Shift:
         self._start(self._waiting.appear())
         try:
             self.happened(messages.Started())
-            await asyncio.shield(self.ended)
-        except asyncio.CancelledError:
-            self.happened(messages.Closed(0))
-            await self.ended
-            raise
+            await outlasting(self.ended, lambda: self.happened(messages.Closed(0)))
         finally:
-            await self._leave()
+            await outlasting(self._leave())
         if self._complaints.fatal is not None:
             raise self._complaints.fatal
 

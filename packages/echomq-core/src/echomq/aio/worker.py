@@ -33,6 +33,7 @@ from .interrupts import on_interrupt
 from .lifespan import entered
 from .listeners import Listeners
 from .manual import Manual
+from .outlasting import outlasting
 from .plugged import plug_in, with_backoffs
 from .routing import job_runner
 from .run import is_open, refuse_loop
@@ -263,7 +264,7 @@ class Worker:
     async def _end(self, connection: AsyncConnection | None) -> None:
         try:
             if connection is not None:
-                await connection.close()
+                await outlasting(connection.close())
         finally:
             has_worked, self._shift = self._shift is not None, None
             if self._gone is not None:

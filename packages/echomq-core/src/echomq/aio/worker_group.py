@@ -18,6 +18,7 @@ from echomq.worker_options import worker_options
 from .connecting import connect
 from .interrupts import on_interrupt
 from .lifespan import entered
+from .outlasting import outlasting
 from .run import is_open, refuse_loop
 from .shares import Share
 from .steering import refuse_to_close, refuse_to_wait
@@ -166,7 +167,7 @@ class WorkerGroup:
     async def _end(self) -> None:
         try:
             if self._is_owner:
-                await self._connection.close()
+                await outlasting(self._connection.close())
         finally:
             if self._over is not None:
                 self._over.set()
@@ -236,4 +237,4 @@ class WorkerGroup:
 async def _cancelled(tasks: Any) -> None:
     for task in tasks:
         task.cancel()
-    await asyncio.wait(tasks)
+    await outlasting(asyncio.wait(tasks))
