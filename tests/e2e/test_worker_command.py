@@ -131,6 +131,28 @@ def test_a_worker_object(bench: Bench) -> None:
         assert bench.result("any", command) == "first"
 
 
+AWAY_APP = """
+import echomq, echomq.sync
+
+def make_worker():
+    return echomq.sync.Worker("work", print)
+
+def make_group():
+    return echomq.WorkerGroup({"work": print})
+"""
+
+
+@pytest.mark.parametrize("target", ["app:make_worker", "blocking:make_worker", "blocking:make_group"])
+def test_server_that_does_not_answer(bench: Bench, target: str) -> None:
+    """A worker whose server is away says so soon, long before its deadline, and ends when it is asked to."""
+    (bench.folder / "blocking.py").write_text(AWAY_APP)
+    away = attrs.evolve(bench, url="redis://localhost:1?deadline_ms=60000")
+    with away.run(target=target) as command:
+        until(lambda: "no server has answered yet; the worker goes on asking" in command.said, command)
+        command.process.send_signal(signal.SIGTERM)
+        assert command.wait() == 0
+
+
 def test_several_processes(bench: Bench) -> None:
     """With --processes the jobs are done by so many processes, and all end with the command."""
     with bench.run("--processes", "3") as command:

@@ -11,7 +11,8 @@ import os
 import signal
 import sys
 import threading
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from echomq.errors import EchoMQError, UsageError
@@ -22,6 +23,10 @@ from . import FAILURE, USAGE
 from .target import load_target
 
 __all__ = ["main"]
+
+_log = logging.getLogger("echomq.worker")
+
+_PATIENCE_S = 2.0
 
 
 async def _work(target: str) -> Any:
@@ -43,7 +48,7 @@ async def _work(target: str) -> Any:
 
 async def _run(worker: Any) -> None:
     async with worker:
-        with _probe(worker):
+        with _probe(worker), _impatient(worker):
             await worker.run()
 
 
@@ -55,6 +60,19 @@ def _probe(worker: Any) -> "AbstractContextManager[object]":
     host, port = parse_place(place)
     silence = os.environ.get("ECHOMQ_PROBE_SILENCE")
     return Probe(worker, f"{host}:{port + int(_number()) - 1}", silence=int(silence) if silence else None)
+
+
+@contextmanager
+def _impatient(worker: Any) -> Iterator[None]:
+    """Say once that no server has answered yet: why not, the worker tells only when its deadline is over."""
+    timer = threading.Timer(_PATIENCE_S, _log.warning, ["no server has answered yet; the worker goes on asking"])
+    timer.daemon = True
+    worker.on("ready", lambda *_: timer.cancel())
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _number() -> str:
@@ -77,7 +95,7 @@ def main() -> int:
     try:
         blocking = asyncio.run(_work(sys.argv[1]))
         if blocking is not None:
-            with blocking, _probe(blocking):
+            with blocking, _probe(blocking), _impatient(blocking):
                 blocking.run()
     except UsageError as error:
         return _failed(error, USAGE)
