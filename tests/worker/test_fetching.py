@@ -151,7 +151,7 @@ async def test_mistakes_with_fetched_jobs(desk: Desk) -> None:
         await fetched.complete("fine")
         with pytest.raises(UsageError, match="one end"):
             await fetched.fail("no")
-        with pytest.raises(UsageError, match="call fetch"):
+        with pytest.raises(UsageError, match="has no processor: pass a function or call fetch"):
             await worker.run()
 
     async def work(_: Any) -> None: ...

@@ -195,7 +195,7 @@ class Worker:
             CancelledError: The task was cancelled; running jobs were cancelled too and wait again.
         """
         if self._manual is not None:
-            raise UsageError(f"the worker of queue {self.keys.queue!r} has no processor to run; call fetch")
+            raise UsageError(f"the worker of queue {self.keys.queue!r} has no processor: pass a function or call fetch")
         await self._work(until, handle_signals=handle_signals)
 
     async def _work(self, until: Literal["drained"] | None, *, handle_signals: bool | None) -> None:

@@ -281,7 +281,7 @@ class Worker:
         if until not in (None, "drained"):
             raise UsageError(f"until: expected 'drained' or None, not {until!r}")
         if self._manual is not None and turn is not self._manual:
-            raise UsageError(f"the worker of queue {self.keys.queue!r} has no processor to run; call fetch")
+            raise UsageError(f"the worker of queue {self.keys.queue!r} has no processor: pass a function or call fetch")
         if self._shift is not None or begins:
             raise UsageError(
                 f"the worker of queue {self.keys.queue!r} runs already; make another, or raise concurrency"
