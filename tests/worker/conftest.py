@@ -35,6 +35,7 @@ ASYNCIO_ONLY = frozenset(
         "test_steering_from_another_thread",
         "test_stop_from_another_thread",
         "test_strategies_may_be_sync_or_async",
+        "test_strategy_that_waits_when_the_worker_ends",
         "test_stubborn_coroutine_is_cancelled_again",
         "test_thread_cannot_interrupt_its_worker",
         "test_time_left_is_told_while_closing",

@@ -277,18 +277,44 @@ async def test_broken_strategy_does_not_strand_the_job(desk: Desk) -> None:
     def broken(*_: Any) -> int:
         raise ZeroDivisionError("broken strategy")
 
+    def leaving(*_: Any) -> int:
+        sys.exit("leaving")
+
     async def fail_once(job: Job) -> None:
         if job.attempts_made == 0:
             raise OSError("x")
 
     await desk.add(attempts=2, backoff={"type": "broken", "delay": 10})
+    await desk.add(attempts=2, backoff={"type": "leaving", "delay": 10})
     await desk.add(attempts=2, backoff={"type": "unknown", "delay": 10})
-    worker = desk.worker(fail_once, backoff_strategies={"broken": broken})
-    errors = gathered(worker, "error", 2)
+    worker = desk.worker(fail_once, backoff_strategies={"broken": broken, "leaving": leaving})
+    errors = gathered(worker, "error", 3)
     await worker.run(until="drained")
 
-    assert await desk.counts() == {"completed": 2}
-    assert {type(error).__name__ for (error,) in await happens(errors)} == {"ZeroDivisionError", "InvalidOption"}
+    assert await desk.counts() == {"completed": 3}
+    names = {type(error).__name__ for (error,) in await happens(errors)}
+    assert names == {"ZeroDivisionError", "SystemExit", "InvalidOption"}
+
+
+async def test_strategy_that_waits_when_the_worker_ends(desk: Desk) -> None:
+    """A strategy that still waits when a close does not is cut short: the attempt has failed, with its plain delay."""
+    asked = asyncio.Event()
+
+    async def slow(*_: Any) -> int:
+        asked.set()
+        await asyncio.Event().wait()
+        return 0
+
+    async def fail(_: Job) -> None:
+        raise OSError("x")
+
+    job_id = await desk.add(attempts=2, backoff={"type": "slow", "delay": 60_000})
+    async with desk.working(fail, backoff_strategies={"slow": slow}) as worker:
+        await happens(asked.wait())
+        await happens(worker.close(0))
+
+    assert await desk.counts() == {"delayed": 1}
+    assert (await desk.job(job_id)).attempts_made == 1
 
 
 async def test_unrecoverable_job_is_not_retried(desk: Desk) -> None:

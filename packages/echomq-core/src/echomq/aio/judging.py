@@ -26,7 +26,9 @@ async def judged(
     try:
         strategies = await _asked_strategy(job, error, options)
         return of_error(job, error, options=options, dice=dice(), strategies=strategies)
-    except Exception as problem:  # noqa: BLE001  # a strategy may raise anything, and the job must go somewhere
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as problem:  # noqa: BLE001  # a strategy may raise anything, and the job must go somewhere
         complain(problem)
         return of_unknown_backoff(job, error)
 
