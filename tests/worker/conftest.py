@@ -16,6 +16,7 @@ WORKERS: dict[str, Callable[..., Any]] = {"asyncio": Worker, "blocking": Awaited
 ASYNCIO_ONLY = frozenset(
     {
         # They are about the event loop, or about coroutines.
+        "test_async_listener_that_leaves",
         "test_blocked_loop_keeps_locks_and_is_warned_of",
         "test_close_waits_for_a_report_of_many",
         "test_callables_of_all_kinds",

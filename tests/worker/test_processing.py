@@ -615,6 +615,40 @@ async def test_listeners_can_do_no_harm(desk: Desk) -> None:
     assert await desk.counts() == {"completed": 1}
 
 
+@pytest.mark.parametrize("error", [SystemExit("leaving"), asyncio.CancelledError("leaving")])
+async def test_listener_that_leaves_takes_no_job_along(desk: Desk, error: BaseException) -> None:
+    """A listener that calls sys.exit, or raises as if it was cancelled, ends neither the worker nor a job."""
+
+    def leave(*_: Any) -> None:
+        raise error
+
+    await desk.add_many(2)
+    worker = desk.worker(lambda _: None)
+    for event in ("active", "completed"):
+        worker.on(event, leave)
+    errors = gathered(worker, "error", 4)
+    await happens(worker.run(until="drained"))
+
+    assert await desk.counts() == {"completed": 2}
+    assert {str(told) for (told,) in await happens(errors)} == {"leaving"}
+
+
+async def test_async_listener_that_leaves(desk: Desk) -> None:
+    """The same of an async listener that calls sys.exit."""
+
+    async def leave(*_: Any) -> None:
+        sys.exit("leaving")
+
+    await desk.add_many(2)
+    worker = desk.worker(lambda _: None)
+    worker.on("completed", leave)
+    errors = gathered(worker, "error", 2)
+    await happens(worker.run(until="drained"))
+
+    assert await desk.counts() == {"completed": 2}
+    assert len(await happens(errors)) == 2
+
+
 async def test_jobs_of_a_scheduler_are_followed(desk: Desk) -> None:
     """Taking a job of a scheduler makes the next one, before the job runs."""
     from echomq.calls.schedulers import add_job_scheduler

@@ -74,13 +74,15 @@ class Listening:
         for listener in self._by_event.get(event, ()):
             try:
                 answer = listener(*args)
-            except Exception as error:  # noqa: BLE001  # a listener must not take the worker down
+            except (KeyboardInterrupt, GeneratorExit):
+                raise
+            except BaseException as error:  # noqa: BLE001  # it must take neither the worker down nor a job along
                 self.failed(event, error)
             else:
                 if answer is not None and inspect.isawaitable(answer):
                     self.awaited(event, answer)
 
-    def failed(self, event: str, error: Exception) -> None:
+    def failed(self, event: str, error: BaseException) -> None:
         """Tell that a listener raised."""
         _log.error("a listener of %r raised", event, exc_info=error)
         if event != "error":

@@ -46,7 +46,7 @@ class Listeners:
     async def _finish(self, event: str, answer: Any) -> None:
         try:
             await answer
-        except Exception as error:  # noqa: BLE001  # a listener must not take the worker down
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # a listener must not take the worker down
             self._listening.failed(event, error)
 
     def is_calling(self, task: "asyncio.Task[Any] | None") -> bool:
