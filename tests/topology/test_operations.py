@@ -104,7 +104,7 @@ async def test_queues_of_all_masters(cluster: Cluster, prefix: str) -> None:
     for name in others:
         assert f"queue {name}\n" in said.out
     told = said.out[said.out.index(f"queue {busy}\n") :]
-    assert "1 jobs, 1 workers connected" in told
+    assert "1 job, 1 worker connected" in told
     assert "x (job gone)" in told
     for node in cluster.masters():
         assert f"server 127.0.0.1:{node.port}\n" in said.out

@@ -86,7 +86,8 @@ def nobody_knows(where: str, service: str, errors: Sequence[DriverError], silent
     """
     reasons = [str(error) for error in errors]
     if silent:
-        reasons.append(f"{', '.join(silent)} know no master of that name; check the name {service!r}")
+        verb = "knows" if len(silent) == 1 else "know"
+        reasons.append(f"{', '.join(silent)} {verb} no master of that name; check the name {service!r}")
     told = f"no sentinel tells where {where} is: {'; '.join(reasons)}"
     refusal = next((error for error in errors if _is_refusal(error)), None)
     if refusal is not None and len(errors) == len(reasons):

@@ -312,9 +312,9 @@ class Shift:
         if blocked_s * 2000 < self.options.lock_duration:
             return
         _log.warning(
-            "worker of queue %s: the event loop was blocked for %.1f s while jobs %s ran; their locks were kept, but "
+            "worker of queue %s: the event loop was blocked for %.1f s, and with it: %s. Locks were kept, but "
             "nothing else could run. Make the processor a plain function, which runs in a thread, or await in it.",
             self.keys.queue,
             blocked_s,
-            ", ".join(held.job.id for held in self.slots.held) or "that have ended",
+            ", ".join(f"job {held.job.id}" for held in self.slots.held) or "jobs that have ended",
         )

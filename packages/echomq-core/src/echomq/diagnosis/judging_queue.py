@@ -53,18 +53,22 @@ def _runtimes(facts: QueueFacts) -> Iterator[Finding]:
             consequence="It has never been used, or it was obliterated.",
             advice="Check its name and prefix; the first job makes it.",
         )
-    workers = "workers are not told (CLIENT LIST is refused)" if names is None else f"{len(names)} workers connected"
+    workers = "workers are not told (CLIENT LIST is refused)" if names is None else f"{_counted(len(names), 'worker')} connected"
     named = sorted({name for name in names or () if name})
     yield _finding(
         facts,
         "queue",
         Severity.INFO,
-        f"{sum(facts.counts.values()):,} jobs, {workers}.",
+        f"{_counted(sum(facts.counts.values()), 'job')}, {workers}.",
         evidence=(
             *((f"last written by {facts.meta['version']}",) if "version" in facts.meta else ()),
             *((f"workers: {_named(named)}",) if named else ()),
         ),
     )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _unreadable(facts: QueueFacts) -> Iterator[Finding]:
