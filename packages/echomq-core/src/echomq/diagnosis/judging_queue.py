@@ -53,7 +53,9 @@ def _runtimes(facts: QueueFacts) -> Iterator[Finding]:
             consequence="It has never been used, or it was obliterated.",
             advice="Check its name and prefix; the first job makes it.",
         )
-    workers = "workers are not told (CLIENT LIST is refused)" if names is None else f"{_counted(len(names), 'worker')} connected"
+    workers = "workers are not told (CLIENT LIST is refused)"
+    if names is not None:
+        workers = f"{_counted(len(names), 'worker')} connected"
     named = sorted({name for name in names or () if name})
     yield _finding(
         facts,
