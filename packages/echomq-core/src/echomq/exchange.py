@@ -51,13 +51,13 @@ _DISCARD: Parts = ("DISCARD",)
 def parts(request: Request[Any]) -> Parts:
     """Return what to write for a request; a script goes by its digest."""
     if isinstance(request, ScriptCall):
-        return ("EVALSHA", get_script(request.script).sha1, len(request.keys), *request.keys, *request.args)
+        return ("EVALSHA", get_script(request.script).sha1, str(len(request.keys)), *request.keys, *request.args)
     return request.parts
 
 
 def text_parts(call: ScriptCall[Any]) -> Parts:
     """Return what to write for a script call to a server that does not know the script."""
-    return ("EVAL", get_script(call.script).text, len(call.keys), *call.keys, *call.args)
+    return ("EVAL", get_script(call.script).text, str(len(call.keys)), *call.keys, *call.args)
 
 
 def is_unknown_script(request: Request[Any], reply: Reply) -> bool:

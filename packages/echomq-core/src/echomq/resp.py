@@ -93,14 +93,12 @@ def packed(resp: Resp, parts: tuple[Argument, ...]) -> bytes:
         NotEncodable: A part is neither text, bytes nor a number, or is text that UTF-8 cannot express.
     """
     try:
-        return resp.pack(parts if _NUMBERS.isdisjoint(map(type, parts)) else tuple(map(_as_text, parts)))
+        # hiredis and libvalkey crash where a signal handler raises while they turn a number into text.
+        if not _NUMBERS.isdisjoint(map(type, parts)):
+            parts = tuple([str(part) if type(part) in _NUMBERS else part for part in parts])
+        return resp.pack(parts)
     except (TypeError, UnicodeEncodeError) as error:
         raise _not_encodable(parts) from error
-
-
-def _as_text(part: Argument) -> Argument:
-    """Return a number as text: hiredis and libvalkey crash where a signal handler raises while they do that."""
-    return str(part) if type(part) in _NUMBERS else part
 
 
 def _not_encodable(parts: tuple[Argument, ...]) -> NotEncodable:
