@@ -20,6 +20,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in its background so, and programs that tests start would never hear Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends the tests ends their servers with them
+
 __all__ = ["clusters", "pytest_sessionfinish", "pytest_testnodedown", "watched_masters"]
 
 

@@ -1,13 +1,21 @@
 """The servers that tests get are real, their own, and survive what tests do to them."""
 
 import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import redis
 
 from support.containers import ContainerServer, engine_answers
+from support.limits import DEADLINE_S
 from support.not_run import missing
 from support.servers import Server, Servers, ping
+
+TESTS = Path(__file__).parents[1]
 
 
 def test_server_is_fresh(server: Server) -> None:
@@ -83,3 +91,30 @@ def test_shared_server_is_healed(server: Server, shared_servers: dict[str, Serve
 
     with contextlib.closing(server.client()) as client:
         assert not client.dbsize()
+
+
+def test_servers_end_with_the_tests(tmp_path: Path) -> None:
+    """Who ends a run of tests by SIGTERM, as a limit of time does, leaves no server behind."""
+    (tmp_path / "test_waits.py").write_text(
+        "import time\n"
+        "def test_waits(redis_server):\n"
+        "    print('PORT', redis_server.port, flush=True)\n"
+        f"    time.sleep({DEADLINE_S})\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider", "-p", "conftest", "test_waits.py"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env={**environment, "PYTHONPATH": str(TESTS)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as run:
+        assert run.stdout is not None
+        port = next(int(line.split()[-1]) for line in run.stdout if "PORT" in line)
+        assert ping("127.0.0.1", port)
+        run.send_signal(signal.SIGTERM)
+        run.communicate(timeout=DEADLINE_S)
+
+    assert not ping("127.0.0.1", port)
