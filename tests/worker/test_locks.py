@@ -1,11 +1,13 @@
 """Locks: kept while a job runs, whatever it does, and given up cleanly when lost."""
 
 import asyncio
+import contextlib
 import logging
 import re
 import threading
 import time
 from collections import Counter
+from collections.abc import AsyncIterator
 from typing import Any
 
 import attrs
@@ -144,6 +146,24 @@ async def test_long_plain_function_keeps_its_lock(desk: Desk) -> None:
     assert (await desk.job(job_id)).stalled_count == 0
 
 
+@contextlib.asynccontextmanager
+async def watched_from(inside: threading.Event, other: Any) -> AsyncIterator[None]:
+    """Another worker, in a thread with a loop of its own, looks for stalled jobs once the first one is inside."""
+
+    def watch() -> None:
+        inside.wait(DEADLINE_S)
+        other.run_sync()
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield
+    finally:
+        inside.set()
+        other.stop()
+        await happens(asyncio.to_thread(watching.join))
+
+
 async def test_blocked_loop_keeps_locks_and_is_warned_of(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     """A coroutine that blocks the loop for two lock lives keeps its lock, and a warning names the time (pain 2)."""
     inside = threading.Event()
@@ -153,20 +173,10 @@ async def test_blocked_loop_keeps_locks_and_is_warned_of(desk: Desk, caplog: pyt
         time.sleep(2.5 * LOCK_MS / 1000)  # noqa: ASYNC251  # the mistake under test
         return "from the blocked loop"
 
-    other = desk.worker(nothing, **SHORT)
-
-    def watch() -> None:
-        inside.wait(DEADLINE_S)
-        other.run_sync()
-
-    watching = threading.Thread(target=watch)
-    watching.start()
     caplog.set_level(logging.WARNING)
     job_id = await desk.add()
-    async with desk.working(block, **SHORT):
+    async with watched_from(inside, desk.worker(nothing, **SHORT)), desk.working(block, **SHORT):
         await desk.until_counts(completed=1)
-    other.stop()
-    await happens(asyncio.to_thread(watching.join))
     job = await desk.job(job_id)
 
     assert job.return_value == "from the blocked loop"
@@ -195,19 +205,10 @@ async def test_results_held_back_by_a_blocked_loop_keep_their_locks(desk: Desk) 
     async def again(job: Job) -> None:
         runs[job.id] += 1
 
-    other = desk.worker(again, **SHORT)
-
-    def watch() -> None:
-        inside.wait(DEADLINE_S)
-        other.run_sync()
-
-    watching = threading.Thread(target=watch)
-    watching.start()
     ids = [await desk.add(turn) for turn in range(turns) for _ in range(2)]
-    async with desk.working(end_in_turn, concurrency=2 * turns, **SHORT):
+    worker = desk.working(end_in_turn, concurrency=2 * turns, **SHORT)
+    async with watched_from(inside, desk.worker(again, **SHORT)), worker:
         await desk.until_counts(completed=2 * turns)
-    other.stop()
-    await happens(asyncio.to_thread(watching.join))
 
     assert runs == dict.fromkeys(ids, 1)
     assert [(await desk.job(job_id)).stalled_count for job_id in ids] == [0] * len(ids)
