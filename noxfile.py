@@ -100,7 +100,7 @@ def chaos(session: nox.Session) -> None:
 def faults(session: nox.Session, servers: str) -> None:
     """Let every fault meet both drivers and both shells, and write its row of the table in docs/guarantees.md.
 
-    On single servers half an hour (``-- -n 2``: 20 minutes), on clusters and behind sentinels 10 minutes:
+    On single servers about 20 minutes (``-- -n 2``: 10 minutes), on clusters and behind sentinels 10 minutes:
     ``nox -s "faults(servers='several')"`` for these alone. Rows that were not measured anew stay.
     """
     _prepare(session)
