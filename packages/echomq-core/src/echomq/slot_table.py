@@ -86,6 +86,10 @@ class SlotTable:
         self.is_doubted, self.learned_at_s, self.unanswered = False, now_s, 0
         return True
 
+    def note_failure(self, took_s: float, limit_ms: int) -> None:
+        """Note that a node did not tell the table; one that took nearly all its time may be slow, and not dead."""
+        self.unanswered += took_s * 1000 >= 0.9 * limit_ms
+
     def is_fresh(self, now_s: float) -> bool:
         """Tell whether asking again would only burden the cluster."""
         return now_s - self.learned_at_s < FRESH_S

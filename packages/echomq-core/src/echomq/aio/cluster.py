@@ -233,7 +233,7 @@ class ClusterLane:
                 reply = await self._ask(address, limit_ms)
             except DriverError as error:
                 errors.append(error)
-                table.unanswered += time.monotonic() - begun_s >= 0.9 * limit_ms / 1000
+                table.note_failure(time.monotonic() - begun_s, limit_ms)
             else:
                 if table.learn(reply, address, time.monotonic()):
                     self._forget_gone()
